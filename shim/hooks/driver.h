@@ -20,56 +20,41 @@
 
 #include "trace/api.h"
 
-/* (type, name, ...) of a row, as a parameter list and as an argument list */
-#define VS_PARAMS_1(A, a)                                           (A a)
-#define VS_PARAMS_2(A, a, B, b)                                     (A a, B b)
-#define VS_PARAMS_3(A, a, B, b, C, c)                               (A a, B b, C c)
-#define VS_PARAMS_4(A, a, B, b, C, c, D, d)                         (A a, B b, C c, D d)
-#define VS_PARAMS_5(A, a, B, b, C, c, D, d, E, e)                   (A a, B b, C c, D d, E e)
-#define VS_PARAMS_6(A, a, B, b, C, c, D, d, E, e, F, f)             (A a, B b, C c, D d, E e, F f)
-#define VS_PARAMS_7(A, a, B, b, C, c, D, d, E, e, F, f, G, g)       (A a, B b, C c, D d, E e, F f, G g)
-#define VS_PARAMS_8(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h) (A a, B b, C c, D d, E e, F f, G g, H h)
-#define VS_PARAMS_9(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i)                                    \
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i)
-#define VS_PARAMS_10(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j)                             \
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j)
-#define VS_PARAMS_11(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k)                       \
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k)
-#define VS_PARAMS_12(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l)                 \
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l)
-#define VS_PARAMS_13(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m)           \
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m)
-#define VS_PARAMS_14(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n)     \
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m, N n)
-#define VS_PARAMS_15(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n, O,  \
-                     o)                                                                                      \
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m, N n, O o)
-#define VS_PARAMS_16(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n, O,  \
-                     o, P, p)                                                                                \
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l, M m, N n, O o, P p)
-#define VS_ARGS_1(A, a)                                                        (a)
-#define VS_ARGS_2(A, a, B, b)                                                  (a, b)
-#define VS_ARGS_3(A, a, B, b, C, c)                                            (a, b, c)
-#define VS_ARGS_4(A, a, B, b, C, c, D, d)                                      (a, b, c, d)
-#define VS_ARGS_5(A, a, B, b, C, c, D, d, E, e)                                (a, b, c, d, e)
-#define VS_ARGS_6(A, a, B, b, C, c, D, d, E, e, F, f)                          (a, b, c, d, e, f)
-#define VS_ARGS_7(A, a, B, b, C, c, D, d, E, e, F, f, G, g)                    (a, b, c, d, e, f, g)
-#define VS_ARGS_8(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h)              (a, b, c, d, e, f, g, h)
-#define VS_ARGS_9(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i)        (a, b, c, d, e, f, g, h, i)
-#define VS_ARGS_10(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j) (a, b, c, d, e, f, g, h, i, j)
-#define VS_ARGS_11(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k)                         \
-    (a, b, c, d, e, f, g, h, i, j, k)
-#define VS_ARGS_12(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l)                   \
-    (a, b, c, d, e, f, g, h, i, j, k, l)
-#define VS_ARGS_13(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m)             \
-    (a, b, c, d, e, f, g, h, i, j, k, l, m)
-#define VS_ARGS_14(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n)       \
-    (a, b, c, d, e, f, g, h, i, j, k, l, m, n)
-#define VS_ARGS_15(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n, O, o) \
-    (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
-#define VS_ARGS_16(A, a, B, b, C, c, D, d, E, e, F, f, G, g, H, h, I, i, J, j, K, k, L, l, M, m, N, n, O, o, \
-                   P, p)                                                                                     \
-    (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
+/* (type, name, ...) of a row, as parameters and as arguments */
+#define VS_PARAMS_0()           void
+#define VS_PARAMS_1(T, a)       T a
+#define VS_PARAMS_2(T, a, ...)  T a, VS_PARAMS_1(__VA_ARGS__)
+#define VS_PARAMS_3(T, a, ...)  T a, VS_PARAMS_2(__VA_ARGS__)
+#define VS_PARAMS_4(T, a, ...)  T a, VS_PARAMS_3(__VA_ARGS__)
+#define VS_PARAMS_5(T, a, ...)  T a, VS_PARAMS_4(__VA_ARGS__)
+#define VS_PARAMS_6(T, a, ...)  T a, VS_PARAMS_5(__VA_ARGS__)
+#define VS_PARAMS_7(T, a, ...)  T a, VS_PARAMS_6(__VA_ARGS__)
+#define VS_PARAMS_8(T, a, ...)  T a, VS_PARAMS_7(__VA_ARGS__)
+#define VS_PARAMS_9(T, a, ...)  T a, VS_PARAMS_8(__VA_ARGS__)
+#define VS_PARAMS_10(T, a, ...) T a, VS_PARAMS_9(__VA_ARGS__)
+#define VS_PARAMS_11(T, a, ...) T a, VS_PARAMS_10(__VA_ARGS__)
+#define VS_PARAMS_12(T, a, ...) T a, VS_PARAMS_11(__VA_ARGS__)
+#define VS_PARAMS_13(T, a, ...) T a, VS_PARAMS_12(__VA_ARGS__)
+#define VS_PARAMS_14(T, a, ...) T a, VS_PARAMS_13(__VA_ARGS__)
+#define VS_PARAMS_15(T, a, ...) T a, VS_PARAMS_14(__VA_ARGS__)
+#define VS_PARAMS_16(T, a, ...) T a, VS_PARAMS_15(__VA_ARGS__)
+#define VS_ARGS_0()
+#define VS_ARGS_1(T, a)       a
+#define VS_ARGS_2(T, a, ...)  a, VS_ARGS_1(__VA_ARGS__)
+#define VS_ARGS_3(T, a, ...)  a, VS_ARGS_2(__VA_ARGS__)
+#define VS_ARGS_4(T, a, ...)  a, VS_ARGS_3(__VA_ARGS__)
+#define VS_ARGS_5(T, a, ...)  a, VS_ARGS_4(__VA_ARGS__)
+#define VS_ARGS_6(T, a, ...)  a, VS_ARGS_5(__VA_ARGS__)
+#define VS_ARGS_7(T, a, ...)  a, VS_ARGS_6(__VA_ARGS__)
+#define VS_ARGS_8(T, a, ...)  a, VS_ARGS_7(__VA_ARGS__)
+#define VS_ARGS_9(T, a, ...)  a, VS_ARGS_8(__VA_ARGS__)
+#define VS_ARGS_10(T, a, ...) a, VS_ARGS_9(__VA_ARGS__)
+#define VS_ARGS_11(T, a, ...) a, VS_ARGS_10(__VA_ARGS__)
+#define VS_ARGS_12(T, a, ...) a, VS_ARGS_11(__VA_ARGS__)
+#define VS_ARGS_13(T, a, ...) a, VS_ARGS_12(__VA_ARGS__)
+#define VS_ARGS_14(T, a, ...) a, VS_ARGS_13(__VA_ARGS__)
+#define VS_ARGS_15(T, a, ...) a, VS_ARGS_14(__VA_ARGS__)
+#define VS_ARGS_16(T, a, ...) a, VS_ARGS_15(__VA_ARGS__)
 
 /* of CUDA 12.4 and 12.5, where older headers are built with */
 struct CUctxCreateParams_st;
@@ -99,8 +84,8 @@ typedef CUresult (*CUgraphRecaptureCallback)(void *data, CUgraphNode node, const
  * canonical PLT entry can come between our table and our code.  And what passes a call on to an interposer
  * behind us (pass.c). */
 #define VS_API(number, symbol, base, version, stream, shape, shape_args, n, signature)                       \
-    CUresult vs_hook_##symbol VS_PARAMS_##n signature;                                                       \
-    CUresult vs_pass_##symbol VS_PARAMS_##n signature;
+    CUresult vs_hook_##symbol(VS_PARAMS_##n signature);                                                      \
+    CUresult vs_pass_##symbol(VS_PARAMS_##n signature);
 #include "trace/driver.def"
 #undef VS_API
 
@@ -192,6 +177,21 @@ void *vs_cuda_real(const char *name);
     X(cuMemGetAddressRange_v2, 3, (CUdeviceptr *, base, size_t *, size, CUdeviceptr, address))               \
     X(cuMemGetAllocationPropertiesFromHandle, 2,                                                             \
       (CUmemAllocationProp *, prop, CUmemGenericAllocationHandle, handle))                                   \
+    X(cuMemAddressReserve, 5,                                                                                \
+      (CUdeviceptr *, address, size_t, size, size_t, alignment, CUdeviceptr, at, unsigned long long, flags)) \
+    X(cuMemAddressFree, 2, (CUdeviceptr, address, size_t, size))                                             \
+    X(cuMemMap, 5,                                                                                           \
+      (CUdeviceptr, address, size_t, size, size_t, offset, CUmemGenericAllocationHandle, handle,             \
+       unsigned long long, flags))                                                                           \
+    X(cuMemUnmap, 2, (CUdeviceptr, address, size_t, size))                                                   \
+    X(cuMemSetAccess, 4, (CUdeviceptr, address, size_t, size, const CUmemAccessDesc *, list, size_t, count)) \
+    X(cuMemRelease, 1, (CUmemGenericAllocationHandle, handle))                                               \
+    X(cuMemExportToShareableHandle, 4,                                                                       \
+      (void *, out, CUmemGenericAllocationHandle, handle, CUmemAllocationHandleType, type,                   \
+       unsigned long long, flags))                                                                           \
+    X(cuMemImportFromShareableHandle, 3,                                                                     \
+      (CUmemGenericAllocationHandle *, handle, void *, from, CUmemAllocationHandleType, type))               \
+    X(cuCtxSynchronize, 0, ())                                                                               \
     X(cuArray3DGetDescriptor_v2, 2, (CUDA_ARRAY3D_DESCRIPTOR *, descriptor, CUarray, array))                 \
     X(cuMipmappedArrayGetLevel, 3, (CUarray *, level, CUmipmappedArray, array, unsigned int, number))        \
     X(cuGraphicsResourceGetMappedPointer_v2, 3,                                                              \
@@ -223,11 +223,11 @@ extern _Atomic(void *) vs_call_table[VS_CALL_END];
 
 /* vs_drv_<symbol>(...): the real function, CUDA_ERROR_NOT_FOUND where the driver has none. */
 #define X(symbol, n, signature)                                                                              \
-    static inline CUresult vs_drv_##symbol VS_PARAMS_##n signature                                           \
+    static inline CUresult vs_drv_##symbol(VS_PARAMS_##n signature)                                          \
     {                                                                                                        \
-        CUresult(*real) VS_PARAMS_##n signature =                                                            \
+        CUresult (*real)(VS_PARAMS_##n signature) =                                                          \
             atomic_load_explicit(&vs_call_table[VS_CALL_##symbol], memory_order_relaxed);                    \
-        return real ? real VS_ARGS_##n signature : CUDA_ERROR_NOT_FOUND;                                     \
+        return real ? real(VS_ARGS_##n signature) : CUDA_ERROR_NOT_FOUND;                                    \
     }
 VS_CALLS(X)
 #undef X

@@ -40,12 +40,12 @@ static void leave(unsigned mark)
 }
 
 #define VS_API(number, symbol, base, version, stream_kind, shape, shape_args, n, signature)                  \
-    CUresult vs_pass_##symbol VS_PARAMS_##n signature                                                        \
+    CUresult vs_pass_##symbol(VS_PARAMS_##n signature)                                                       \
     {                                                                                                        \
         unsigned mark;                                                                                       \
-        CUresult(*next) VS_PARAMS_##n signature = enter(VS_API_##symbol, &mark);                             \
+        CUresult (*next)(VS_PARAMS_##n signature) = enter(VS_API_##symbol, &mark);                           \
         CUresult status =                                                                                    \
-            next != NULL ? next VS_ARGS_##n signature : CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;           \
+            next != NULL ? next(VS_ARGS_##n signature) : CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;          \
         leave(mark);                                                                                         \
         return status;                                                                                       \
     }

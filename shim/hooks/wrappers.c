@@ -30,15 +30,15 @@ static void vs_prepare_once(void)
 
 /* never inline: the outermost call is known by its frame (hook.h) */
 #define VS_API(number, symbol, base, version, stream_kind, shape, shape_args, n, signature)                  \
-    __attribute__((noinline)) CUresult vs_hook_##symbol VS_PARAMS_##n signature                              \
+    __attribute__((noinline)) CUresult vs_hook_##symbol(VS_PARAMS_##n signature)                             \
     {                                                                                                        \
         const enum vs_api api = VS_API_##symbol;                                                             \
-        CUresult(*real) VS_PARAMS_##n signature = vs_real_of(api);                                           \
+        CUresult (*real)(VS_PARAMS_##n signature) = vs_real_of(api);                                         \
         if (__builtin_expect(real == NULL, 0))                                                               \
             return CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;                                                \
-        VS_BODY(VS_SHAPE_##shape, real VS_ARGS_##n signature, VS_UNPAREN shape_args)                         \
+        VS_BODY(VS_SHAPE_##shape, real(VS_ARGS_##n signature), VS_UNPAREN shape_args)                        \
     }                                                                                                        \
-    CUresult symbol VS_PARAMS_##n signature                                                                  \
+    CUresult symbol(VS_PARAMS_##n signature)                                                                 \
         __attribute__((alias("vs_hook_" #symbol), visibility("default"), nothrow));
 #include "trace/driver.def"
 #undef VS_API

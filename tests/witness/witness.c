@@ -439,23 +439,23 @@ static void captured(int begun)
 }
 
 #define WORK(symbol, n, signature, arguments)                                                                \
-    static CUresult at_##symbol VS_PARAMS_##n signature                                                      \
+    static CUresult at_##symbol(VS_PARAMS_##n signature)                                                     \
     {                                                                                                        \
-        CUresult(*real) VS_PARAMS_##n signature = vs_real_under(VS_API_##symbol);                            \
+        CUresult (*real)(VS_PARAMS_##n signature) = vs_real_under(VS_API_##symbol);                          \
         before(VS_API_##symbol);                                                                             \
-        CUresult status = real VS_ARGS_##n signature;                                                        \
+        CUresult status = real(VS_ARGS_##n signature);                                                       \
         after();                                                                                             \
         return status;                                                                                       \
     }
 /* A capture begins before the call, and has ended after it: between the two waiting would disturb it. */
 #define BRACKET(symbol, n, signature, arguments)                                                             \
-    static CUresult at_##symbol VS_PARAMS_##n signature                                                      \
+    static CUresult at_##symbol(VS_PARAMS_##n signature)                                                     \
     {                                                                                                        \
-        CUresult(*real) VS_PARAMS_##n signature = vs_real_under(VS_API_##symbol);                            \
+        CUresult (*real)(VS_PARAMS_##n signature) = vs_real_under(VS_API_##symbol);                          \
         const int begun = CONCERNS arguments;                                                                \
         if (begun > 0)                                                                                       \
             captured(1);                                                                                     \
-        CUresult status = real VS_ARGS_##n signature;                                                        \
+        CUresult status = real(VS_ARGS_##n signature);                                                       \
         if (begun < 0 || status != CUDA_SUCCESS)                                                             \
             captured(-1);                                                                                    \
         return status;                                                                                       \

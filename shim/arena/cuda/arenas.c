@@ -288,18 +288,6 @@ static CUresult after_release(CUresult status, CUdevice device)
     return status;
 }
 
-static CUresult serve_release(CUdevice device)
-{
-    vs_reach_ending(NULL, device);
-    return after_release(VS_UNDER(cuDevicePrimaryCtxRelease_v2)(device), device);
-}
-
-static CUresult serve_release_old(CUdevice device)
-{
-    vs_reach_ending(NULL, device);
-    return after_release(VS_UNDER(cuDevicePrimaryCtxRelease)(device), device);
-}
-
 static CUresult after_reset(CUresult status, CUdevice device)
 {
     vs_reach_ended(NULL, device, status == CUDA_SUCCESS);
@@ -308,23 +296,22 @@ static CUresult after_reset(CUresult status, CUdevice device)
     return status;
 }
 
-static CUresult serve_reset(CUdevice device)
-{
-    vs_reach_ending(NULL, device);
-    return after_reset(VS_UNDER(cuDevicePrimaryCtxReset_v2)(device), device);
-}
-
-static CUresult serve_reset_old(CUdevice device)
-{
-    vs_reach_ending(NULL, device);
-    return after_reset(VS_UNDER(cuDevicePrimaryCtxReset)(device), device);
-}
+#define ENDS(symbol, AFTER)                                                                                  \
+    static CUresult serve_##symbol(CUdevice device)                                                          \
+    {                                                                                                        \
+        vs_reach_ending(NULL, device);                                                                       \
+        return AFTER(VS_UNDER(symbol)(device), device);                                                      \
+    }
+ENDS(cuDevicePrimaryCtxRelease, after_release)
+ENDS(cuDevicePrimaryCtxRelease_v2, after_release)
+ENDS(cuDevicePrimaryCtxReset, after_reset)
+ENDS(cuDevicePrimaryCtxReset_v2, after_reset)
 
 const struct vs_stand_in vs_stand_ins_peers[] = {{VS_API_cuCtxEnablePeerAccess, (void *)serve_peer}, {0}};
 
 const struct vs_stand_in vs_stand_ins_primary[] = {
-    {VS_API_cuDevicePrimaryCtxRelease, (void *)serve_release_old},
-    {VS_API_cuDevicePrimaryCtxRelease_v2, (void *)serve_release},
-    {VS_API_cuDevicePrimaryCtxReset, (void *)serve_reset_old},
-    {VS_API_cuDevicePrimaryCtxReset_v2, (void *)serve_reset},
+    {VS_API_cuDevicePrimaryCtxRelease, (void *)serve_cuDevicePrimaryCtxRelease},
+    {VS_API_cuDevicePrimaryCtxRelease_v2, (void *)serve_cuDevicePrimaryCtxRelease_v2},
+    {VS_API_cuDevicePrimaryCtxReset, (void *)serve_cuDevicePrimaryCtxReset},
+    {VS_API_cuDevicePrimaryCtxReset_v2, (void *)serve_cuDevicePrimaryCtxReset_v2},
     {0}};

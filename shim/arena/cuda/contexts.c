@@ -191,27 +191,19 @@ static CUresult created(CUresult status, const CUcontext *context, CUdevice devi
     return status;
 }
 
-static CUresult serve_create_old(CUcontext *out, unsigned int flags, CUdevice device)
-{
-    return created(VS_UNDER(cuCtxCreate)(out, flags, device), out, device);
-}
-
-static CUresult serve_create(CUcontext *out, unsigned int flags, CUdevice device)
-{
-    return created(VS_UNDER(cuCtxCreate_v2)(out, flags, device), out, device);
-}
-
-static CUresult serve_create_v3(CUcontext *out, CUexecAffinityParam *affinity, int count, unsigned int flags,
-                                CUdevice device)
-{
-    return created(VS_UNDER(cuCtxCreate_v3)(out, affinity, count, flags, device), out, device);
-}
-
-static CUresult serve_create_v4(CUcontext *out, struct CUctxCreateParams_st *params, unsigned int flags,
-                                CUdevice device)
-{
-    return created(VS_UNDER(cuCtxCreate_v4)(out, params, flags, device), out, device);
-}
+#define CREATES(symbol, parameters, arguments)                                                               \
+    static CUresult serve_##symbol parameters                                                                \
+    {                                                                                                        \
+        return created(VS_UNDER(symbol) arguments, out, device);                                             \
+    }
+CREATES(cuCtxCreate, (CUcontext * out, unsigned flags, CUdevice device), (out, flags, device))
+CREATES(cuCtxCreate_v2, (CUcontext * out, unsigned flags, CUdevice device), (out, flags, device))
+CREATES(cuCtxCreate_v3,
+        (CUcontext * out, CUexecAffinityParam *affinity, int count, unsigned flags, CUdevice device),
+        (out, affinity, count, flags, device))
+CREATES(cuCtxCreate_v4,
+        (CUcontext * out, struct CUctxCreateParams_st *params, unsigned flags, CUdevice device),
+        (out, params, flags, device))
 
 static struct reaching *find(CUcontext context, CUdevice device)
 {
@@ -262,25 +254,23 @@ static CUresult after_destroy(CUresult status, CUcontext context)
     return status;
 }
 
-static CUresult serve_destroy(CUcontext context)
-{
-    if (context)
-        vs_reach_ending(context, -1);
-    return after_destroy(VS_UNDER(cuCtxDestroy_v2)(context), context);
-}
-
-static CUresult serve_destroy_old(CUcontext context)
-{
-    if (context)
-        vs_reach_ending(context, -1);
-    return after_destroy(VS_UNDER(cuCtxDestroy)(context), context);
-}
+#define DESTROYS(symbol)                                                                                     \
+    static CUresult serve_##symbol(CUcontext context)                                                        \
+    {                                                                                                        \
+        if (context)                                                                                         \
+            vs_reach_ending(context, -1);                                                                    \
+        return after_destroy(VS_UNDER(symbol)(context), context);                                            \
+    }
+DESTROYS(cuCtxDestroy)
+DESTROYS(cuCtxDestroy_v2)
 
 const struct vs_stand_in vs_stand_ins_contexts_ended[] = {
-    {VS_API_cuCtxDestroy, (void *)serve_destroy_old}, {VS_API_cuCtxDestroy_v2, (void *)serve_destroy}, {0}};
+    {VS_API_cuCtxDestroy, (void *)serve_cuCtxDestroy},
+    {VS_API_cuCtxDestroy_v2, (void *)serve_cuCtxDestroy_v2},
+    {0}};
 
-const struct vs_stand_in vs_stand_ins_contexts[] = {{VS_API_cuCtxCreate, (void *)serve_create_old},
-                                                    {VS_API_cuCtxCreate_v2, (void *)serve_create},
-                                                    {VS_API_cuCtxCreate_v3, (void *)serve_create_v3},
-                                                    {VS_API_cuCtxCreate_v4, (void *)serve_create_v4},
+const struct vs_stand_in vs_stand_ins_contexts[] = {{VS_API_cuCtxCreate, (void *)serve_cuCtxCreate},
+                                                    {VS_API_cuCtxCreate_v2, (void *)serve_cuCtxCreate_v2},
+                                                    {VS_API_cuCtxCreate_v3, (void *)serve_cuCtxCreate_v3},
+                                                    {VS_API_cuCtxCreate_v4, (void *)serve_cuCtxCreate_v4},
                                                     {0}};

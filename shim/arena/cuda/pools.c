@@ -41,26 +41,16 @@ void vs_served_look_at_pool(struct vs_served *s)
     atomic_store_explicit(&s->other_pool, known && current != s->pool, memory_order_relaxed);
 }
 
-static CUresult serve_device_set(CUdevice device, CUmemoryPool pool)
-{
-    CUresult status = VS_UNDER(cuDeviceSetMemPool)(device, pool);
-    look_again();
-    return status;
-}
-
-static CUresult serve_set(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
-{
-    CUresult status = VS_UNDER(cuMemSetMemPool)(location, type, pool);
-    look_again();
-    return status;
-}
-
-static CUresult serve_destroy(CUmemoryPool pool)
-{
-    CUresult status = VS_UNDER(cuMemPoolDestroy)(pool);
-    look_again();
-    return status;
-}
+#define SETS(symbol, parameters, arguments)                                                                  \
+    static CUresult serve_##symbol parameters                                                                \
+    {                                                                                                        \
+        CUresult status = VS_UNDER(symbol) arguments;                                                        \
+        look_again();                                                                                        \
+        return status;                                                                                       \
+    }
+SETS(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), (device, pool))
+SETS(cuMemSetMemPool, (CUmemLocation * at, CUmemAllocationType type, CUmemoryPool pool), (at, type, pool))
+SETS(cuMemPoolDestroy, (CUmemoryPool pool), (pool))
 
 /* ---- figures ---- */
 
@@ -192,11 +182,12 @@ static CUresult serve_access(CUmemoryPool pool, const CUmemAccessDesc *desc, siz
     return s ? vs_served_peers(s, devices_of(desc, count)) : status;
 }
 
-const struct vs_stand_in vs_stand_ins_pools[] = {{VS_API_cuDeviceSetMemPool, (void *)serve_device_set},
-                                                 {VS_API_cuMemSetMemPool, (void *)serve_set},
-                                                 {VS_API_cuMemPoolDestroy, (void *)serve_destroy},
-                                                 {VS_API_cuMemPoolGetAttribute, (void *)serve_get},
-                                                 {VS_API_cuMemPoolSetAttribute, (void *)serve_set_attribute},
-                                                 {VS_API_cuMemPoolTrimTo, (void *)serve_trim},
-                                                 {VS_API_cuMemPoolSetAccess, (void *)serve_access},
-                                                 {0}};
+const struct vs_stand_in vs_stand_ins_pools[] = {
+    {VS_API_cuDeviceSetMemPool, (void *)serve_cuDeviceSetMemPool},
+    {VS_API_cuMemSetMemPool, (void *)serve_cuMemSetMemPool},
+    {VS_API_cuMemPoolDestroy, (void *)serve_cuMemPoolDestroy},
+    {VS_API_cuMemPoolGetAttribute, (void *)serve_get},
+    {VS_API_cuMemPoolSetAttribute, (void *)serve_set_attribute},
+    {VS_API_cuMemPoolTrimTo, (void *)serve_trim},
+    {VS_API_cuMemPoolSetAccess, (void *)serve_access},
+    {0}};

@@ -248,24 +248,19 @@ static void forget_stream(CUstream stream)
     vs_served_out();
 }
 
-static CUresult serve_destroy(CUstream stream)
-{
-    if (real_stream(stream)) {
-        vs_capture_ended(stream);
-        forget_stream(stream);
+#define DESTROYS(symbol)                                                                                     \
+    static CUresult serve_##symbol(CUstream stream)                                                          \
+    {                                                                                                        \
+        if (real_stream(stream)) {                                                                           \
+            vs_capture_ended(stream);                                                                        \
+            forget_stream(stream);                                                                           \
+        }                                                                                                    \
+        return VS_UNDER(symbol)(stream);                                                                     \
     }
-    return VS_UNDER(cuStreamDestroy_v2)(stream);
-}
+DESTROYS(cuStreamDestroy)
+DESTROYS(cuStreamDestroy_v2)
 
-static CUresult serve_destroy_old(CUstream stream)
-{
-    if (real_stream(stream)) {
-        vs_capture_ended(stream);
-        forget_stream(stream);
-    }
-    return VS_UNDER(cuStreamDestroy)(stream);
-}
-
-const struct vs_stand_in vs_stand_ins_streams[] = {{VS_API_cuStreamDestroy, (void *)serve_destroy_old},
-                                                   {VS_API_cuStreamDestroy_v2, (void *)serve_destroy},
-                                                   {0}};
+const struct vs_stand_in vs_stand_ins_streams[] = {
+    {VS_API_cuStreamDestroy, (void *)serve_cuStreamDestroy},
+    {VS_API_cuStreamDestroy_v2, (void *)serve_cuStreamDestroy_v2},
+    {0}};

@@ -133,11 +133,11 @@ void vs_exports_arena_ends(struct vs_served *s)
 static CUresult describe(const struct vs_served *s, const uint64_t *handles, uint32_t count, int *files,
                          uint32_t *made)
 {
-    __typeof__(&cuMemExportToShareableHandle) export_handle = vs_cuda_real("cuMemExportToShareableHandle");
-    CUresult status = export_handle ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    CUresult status = CUDA_SUCCESS;
     vs_drv_cuCtxSetCurrent(s->cuda.context);
     for (*made = 0; *made < count && status == CUDA_SUCCESS; *made += status == CUDA_SUCCESS)
-        status = export_handle(&files[*made], handles[*made], CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+        status = vs_drv_cuMemExportToShareableHandle(&files[*made], handles[*made],
+                                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     vs_drv_cuCtxSetCurrent(NULL);
     return *made ? CUDA_SUCCESS : status;
 }

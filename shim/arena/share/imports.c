@@ -58,37 +58,6 @@ static struct vs_lock lock = VS_LOCK(IMPORTS); /* guards the next variables; `us
 static struct import *table;
 static _Atomic uint32_t used;
 
-static struct {
-    __typeof__(&cuMemImportFromShareableHandle) import;
-    __typeof__(&cuMemAddressReserve) reserve;
-    __typeof__(&cuMemAddressFree) unreserve;
-    __typeof__(&cuMemMap) map;
-    __typeof__(&cuMemUnmap) unmap;
-    __typeof__(&cuMemSetAccess) access;
-    __typeof__(&cuMemRelease) release;
-    __typeof__(&cuMemGetAllocationPropertiesFromHandle) properties;
-    __typeof__(&cuCtxSynchronize) synchronize;
-} driver;
-
-static bool know_driver(void)
-{
-    static bool known;
-    if (known)
-        return true;
-    driver.import = vs_cuda_real("cuMemImportFromShareableHandle");
-    driver.reserve = vs_cuda_real("cuMemAddressReserve");
-    driver.unreserve = vs_cuda_real("cuMemAddressFree");
-    driver.map = vs_cuda_real("cuMemMap");
-    driver.unmap = vs_cuda_real("cuMemUnmap");
-    driver.access = vs_cuda_real("cuMemSetAccess");
-    driver.release = vs_cuda_real("cuMemRelease");
-    driver.properties = vs_cuda_real("cuMemGetAllocationPropertiesFromHandle");
-    driver.synchronize = vs_cuda_real("cuCtxSynchronize");
-    known = driver.import && driver.reserve && driver.unreserve && driver.map && driver.unmap &&
-            driver.access && driver.release && driver.properties && driver.synchronize;
-    return known;
-}
-
 /* ---- the table ---- */
 
 static uint32_t count_used(void)
@@ -163,7 +132,7 @@ static CUresult allow(const struct import *i, int device)
 {
     CUmemAccessDesc desc = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
                             .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    return driver.access(i->pages, i->bytes, &desc, 1);
+    return vs_drv_cuMemSetAccess(i->pages, i->bytes, &desc, 1);
 }
 
 /* From the current device, and from the memory's own where this process sees that. */
@@ -181,9 +150,9 @@ static CUresult allow_both(const struct import *i, int home)
 static void undo(const struct import *i, uint64_t mapped)
 {
     if (mapped)
-        driver.unmap(i->pages, mapped);
+        vs_drv_cuMemUnmap(i->pages, mapped);
     if (i->pages)
-        driver.unreserve(i->pages, i->bytes);
+        vs_drv_cuMemAddressFree(i->pages, i->bytes);
 }
 
 /* Maps the piece that FILE is at *MAPPED bytes, and closes it.  Its mapping keeps it alive. */
@@ -193,14 +162,15 @@ static CUresult map_file(const struct import *i, int file, uint64_t bytes, uint6
     CUmemAllocationProp prop;
     CUresult status = CUDA_ERROR_INVALID_HANDLE; /* where the other says one thing and then another */
     if (bytes <= i->bytes - *mapped)
-        status = driver.import(&handle, (void *)(intptr_t)file, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        status = vs_drv_cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)file,
+                                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     close(file);
     if (status != CUDA_SUCCESS)
         return status;
-    if (*home < 0 && driver.properties(&prop, handle) == CUDA_SUCCESS)
+    if (*home < 0 && vs_drv_cuMemGetAllocationPropertiesFromHandle(&prop, handle) == CUDA_SUCCESS)
         *home = prop.location.id;
-    status = driver.map(i->pages + *mapped, bytes, 0, handle, 0);
-    driver.release(handle);
+    status = vs_drv_cuMemMap(i->pages + *mapped, bytes, 0, handle, 0);
+    vs_drv_cuMemRelease(handle);
     *mapped += status == CUDA_SUCCESS ? bytes : 0;
     return status;
 }
@@ -224,7 +194,7 @@ static CUresult reserve(struct import *i, const struct vs_passing_answer *a)
     if (__builtin_mul_overflow(a->piece_bytes, (uint64_t)a->pieces, &whole) || a->offset > whole ||
         !i->size || i->size > whole - a->offset)
         return CUDA_ERROR_INVALID_HANDLE;
-    CUresult status = driver.reserve(&i->pages, whole, 0, 0, 0);
+    CUresult status = vs_drv_cuMemAddressReserve(&i->pages, whole, 0, 0, 0);
     if (status != CUDA_SUCCESS)
         i->pages = 0;
     i->bytes = whole;
@@ -287,7 +257,7 @@ static CUresult import(const struct vs_ipc_ticket *t, CUcontext context, CUdevic
     CUdevice device = -1;
     struct import *place = free_place();
     uint64_t mapped = 0;
-    if (!place || !know_driver())
+    if (!place)
         return CUDA_ERROR_OUT_OF_MEMORY;
     int way = vs_passing_connect(&t->where);
     if (way < 0)
@@ -358,13 +328,13 @@ static CUresult close_import(struct import *i)
         i->references--;
         return CUDA_SUCCESS;
     }
-    driver.synchronize();
-    CUresult status = driver.unmap(i->pages, i->bytes);
+    vs_drv_cuCtxSynchronize();
+    CUresult status = vs_drv_cuMemUnmap(i->pages, i->bytes);
     if (status != CUDA_SUCCESS)
         return status;
     uint64_t pages = i->pages, bytes = i->bytes;
     leave_table(i); /* before another one can be given the addresses */
-    driver.unreserve(pages, bytes);
+    vs_drv_cuMemAddressFree(pages, bytes);
     return CUDA_SUCCESS;
 }
 

@@ -80,13 +80,8 @@ static bool is_captured(CUstream stream)
 
 void vs_torch_foreign_wait(struct vs_served *s, uint64_t address)
 {
-    CUresult (*synchronize)(CUstream) = NULL;
     CUstream stream;
-    while (next(address, &stream)) {
-        if (!synchronize)
-            *(void **)&synchronize = vs_cuda_real("cuStreamSynchronize");
-        /* one that is being captured cannot be waited for */
-        if (!synchronize || is_captured(stream) || synchronize(stream) != CUDA_SUCCESS)
+    while (next(address, &stream)) /* one that is being captured cannot be waited for */
+        if (is_captured(stream) || vs_drv_cuStreamSynchronize(stream) != CUDA_SUCCESS)
             vs_arena_pin(vs_served_arena(s), address);
-    }
 }
