@@ -92,9 +92,8 @@ static int plan_within(struct lce *library, const struct lce_problem *problem, i
     *plan = NULL;
     if (wanted == LCE_FAST)
         return plan_within(library, problem, LCE_LEAN, chunk, budget, plan);
-    return lce_fail(LCE_BUDGET_TOO_SMALL, "lce_plan_create: a budget of %llu bytes; %s needs %llu",
-                    (unsigned long long)budget, mode == LCE_NAIVE ? "LCE_NAIVE" : "LCE_LEAN",
-                    (unsigned long long)size);
+    return lce_fail(LCE_BUDGET_TOO_SMALL, "lce_plan_create: a budget of %llu bytes; LCE_LEAN needs %llu",
+                    (unsigned long long)budget, (unsigned long long)size);
 }
 
 int lce_plan_create_chunk(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
@@ -103,18 +102,16 @@ int lce_plan_create_chunk(struct lce *library, const struct lce_problem *problem
     if (!library || !problem || !plan)
         return lce_fail(LCE_BAD_ARGUMENT, "lce_plan_create: library, problem or plan is NULL");
     *plan = NULL;
-    if (mode < LCE_AUTO || mode > LCE_NAIVE)
-        return lce_fail(LCE_BAD_ARGUMENT, "lce_plan_create: mode %d is unknown; use one of enum lce_mode",
-                        mode);
+    if (mode < LCE_AUTO || mode > LCE_LEAN)
+        return lce_fail(LCE_BAD_ARGUMENT, "lce_plan_create: mode %d is %s", mode,
+                        mode == 3 ? "that of LCE_NAIVE, which is gone; use LCE_FAST"
+                                  : "unknown; use one of enum lce_mode");
     if (chunk < 0)
         return lce_fail(LCE_BAD_ARGUMENT,
                         "lce_plan_create: a chunk of %lld tokens; give 1 or more, or 0 to have it chosen",
                         (long long)chunk);
     struct lce_problem complete;
-    int status = lce_problem_check(problem, &complete);
-    if (!status && mode == LCE_NAIVE && (lce_in_parts(&complete) || complete.wants & LCE_WANT_ENTROPY))
-        status = lce_fail(LCE_BAD_ARGUMENT, "lce_plan_create: LCE_NAIVE has no entropy and no vocabulary in "
-                                            "parts; use another mode");
+    const int status = lce_problem_check(problem, &complete);
     return status ? status : plan_within(library, &complete, mode, chunk, budget, plan);
 }
 

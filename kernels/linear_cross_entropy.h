@@ -194,7 +194,7 @@ enum lce_want {
     LCE_WANT_GRAD_INPUT = 2,
     LCE_WANT_GRAD_WEIGHT = 4,
     LCE_WANT_GRAD_BIAS = 8,
-    LCE_WANT_ENTROPY = 16, /* of each token, whatever the reduction; not with LCE_NAIVE */
+    LCE_WANT_ENTROPY = 16, /* of each token, whatever the reduction */
     LCE_WANT_PARTIAL = 32, /* alone: see "A vocabulary in parts" */
 };
 
@@ -227,10 +227,6 @@ enum lce_mode {
     /* the same within 128 MiB, of which it often takes less: where dweight's own rows hold logits, 13 to 50.
        There is no smaller plan.  More only where LCE_F32_ACCUMULATE's sums, or 128 tokens' rows, take it. */
     LCE_LEAN = 2,
-    /* The baseline, not chunked: all logits in the input's type and in fp32, their log-softmax and its
-       gradient in fp32 and in the input's type, as the usual eager loss holds them: (2 e + 8) N V bytes
-       with e bytes an element. */
-    LCE_NAIVE = 3,
 };
 
 /* What to compute.  lce_problem_init() gives the defaults; the sizes at least are to be filled in. */
@@ -269,7 +265,7 @@ struct lce_problem {
     float temperature; /* T; 0, the default, is 1 */
     /* A vocabulary in parts: over how many ranks' partial results the second run goes (0, the default: the
        vocabulary is whole); which class row 0 of the weight is, and how many classes all ranks have
-       together (0: vocab).  Not with LCE_NAIVE. */
+       together (0: vocab). */
     int32_t parts;
     int64_t vocab_begin, vocab_total;
 };

@@ -7,8 +7,8 @@
  *
  * Rows of the weight are widened to fp32 in blocks of BLOCK, which stay in the cache for all the chunk's
  * tokens. dweight is rounded to its type once a chunk, or once in all with LCE_F32_ACCUMULATE.  One thread:
- * the order of every sum is fixed.  All modes are the same here but for the size of the chunk; naive is one
- * chunk.  With LCE_EXCHANGE the loop's first line and sums (the other ranks' share of the softmax is then
+ * the order of every sum is fixed.  All modes are the same here but for the size of the chunk.
+ * With LCE_EXCHANGE the loop's first line and sums (the other ranks' share of the softmax is then
  * asked for) are of the next chunk, and the rest of the present one.
  */
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static int64_t choose_chunk(const struct lce_problem *p, int mode, int64_t chunk
 {
     const int64_t tokens = p->tokens > 0 ? p->tokens : 1;
     if (chunk == 0)
-        chunk = mode == LCE_NAIVE ? tokens : chunk_within(p, mode == LCE_LEAN ? LEAN_SIZE : FAST_SIZE);
+        chunk = chunk_within(p, mode == LCE_LEAN ? LEAN_SIZE : FAST_SIZE);
     return chunk < tokens ? chunk : tokens;
 }
 

@@ -297,13 +297,4 @@ struct lce_reduce_args {
     int32_t mean;
 };
 
-/* The four matrices of the naive loss, each [N, V], and a number a token. */
-struct lce_naive_args {
-    struct lce_softmax_args softmax; /* the logits and the options */
-    float *upcast;                   /* the logits in fp32, then their gradient */
-    float *log_probability;
-    void *g;    /* the gradient in the type of the logits */
-    float *lse; /* [N] */
-};
-
 #endif

@@ -39,8 +39,8 @@ bool cuda_may_borrow(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
     const bool accumulated = p->flags & LCE_F32_ACCUMULATE && p->grad_weight_dtype != LCE_F32;
-    return !lce_in_parts(p) && plan->base.info.mode != LCE_NAIVE && p->wants & LCE_WANT_GRAD_WEIGHT &&
-           p->grad_weight_beta == 0 && p->grad_weight_stride == p->hidden && !accumulated && plan->rows > 0;
+    return !lce_in_parts(p) && p->wants & LCE_WANT_GRAD_WEIGHT && p->grad_weight_beta == 0 &&
+           p->grad_weight_stride == p->hidden && !accumulated && plan->rows > 0;
 }
 
 /* ---- where things lie ---- */

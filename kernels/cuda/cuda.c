@@ -5,8 +5,8 @@
 
 #include "cuda.h"
 
-extern const char lce_image_softmax[], lce_image_tokens[], lce_image_naive[], lce_image_slab[],
-    lce_image_tail[], lce_image_product[], lce_image_exponents[], lce_image_odds[];
+extern const char lce_image_softmax[], lce_image_tokens[], lce_image_slab[], lce_image_tail[],
+    lce_image_product[], lce_image_exponents[], lce_image_odds[];
 
 static int device_failed(const struct cuda_library *l, const char *what, CUresult status)
 {
@@ -38,7 +38,7 @@ static int check_device(struct cuda_library *l)
 
 static int load_images(struct cuda_library *l)
 {
-    const char *const images[] = {lce_image_softmax, lce_image_tokens,    lce_image_naive, lce_image_slab,
+    const char *const images[] = {lce_image_softmax, lce_image_tokens,    lce_image_slab,
                                   lce_image_tail,    lce_image_exponents, lce_image_odds};
     for (int i = 0; i < IMAGE_PRODUCT; i++) {
         CUresult status = l->driver.library_load(&l->images[i], images[i], NULL, NULL, 0, NULL, NULL, 0);

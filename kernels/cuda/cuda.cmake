@@ -1,7 +1,7 @@
 # The CUDA back end: C over the driver and cuBLASLt, both found at run time, and the kernels as fat binaries: machine code
 # for Ampere (without clusters) and Hopper, PTX for what comes after each.  The passes are bound by memory, and local memory would be more of that: none.
 set(LCE_IMAGES)
-foreach(name softmax tokens naive slab tail exponents odds)
+foreach(name softmax tokens slab tail exponents odds)
   vs_fatbin(${name} cuda/${name}.cu
     OPTIONS -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=[sm_90,compute_90]
             -Xptxas -warn-lmem-usage,-Werror -I${CMAKE_CURRENT_SOURCE_DIR}/cuda
@@ -13,6 +13,6 @@ vs_fatbin(product cuda/product.cu OPTIONS -DNDEBUG -gencode arch=compute_90a,cod
 list(APPEND LCE_IMAGES ${CMAKE_CURRENT_BINARY_DIR}/product.fatbin)
 set_source_files_properties(cuda/image.S PROPERTIES OBJECT_DEPENDS "${LCE_IMAGES}"
   COMPILE_OPTIONS "-Wa,-I${CMAKE_CURRENT_BINARY_DIR}")
-target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/find.c cuda/chunk.c cuda/whose.c cuda/slab.c cuda/run.c cuda/exchange.c cuda/slabs.c cuda/borrow.c cuda/segments.c cuda/products.c cuda/tail.c cuda/product.c cuda/exponents.c cuda/odds.c cuda/launch.c cuda/naive.c cuda/gemm.c
+target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/find.c cuda/chunk.c cuda/whose.c cuda/slab.c cuda/run.c cuda/exchange.c cuda/slabs.c cuda/borrow.c cuda/segments.c cuda/products.c cuda/tail.c cuda/product.c cuda/exponents.c cuda/odds.c cuda/launch.c cuda/gemm.c
              cuda/libraries.c cuda/image.S)
 target_include_directories(linear_cross_entropy_objects SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})

@@ -9,7 +9,6 @@
 enum {
     IMAGE_SOFTMAX,
     IMAGE_TOKENS,
-    IMAGE_NAIVE,
     IMAGE_SLAB,
     IMAGE_TAIL,
     IMAGE_EXPONENTS,
@@ -35,7 +34,6 @@ struct cuda_library {
 
 struct cuda_layout { /* offsets into the workspace */
     size_t stats, state, index, loss, rows, logits, dbias, accumulator, scratch;
-    size_t upcast, log_probability, g, lse; /* naive */
     size_t known, dinput;       /* slabs: of each row its sums, or, with odds, what is kept of it */
     size_t parts;               /* of tiles of our dinput, where rows are borrowed (borrow.c) */
     size_t tiles, targets;      /* of a chunk whose exponentials are stored, beside its logits */
@@ -94,7 +92,6 @@ enum cuda_kind { CUDA_PLAIN, CUDA_ENTROPIC, CUDA_GENERAL, CUDA_KINDS };
 struct cuda_kernels {
     struct cuda_own_kernels own;
     CUfunction prepare, gather, scatter, expand, reduce, blank, column_sum, store;
-    CUfunction upcast, log_softmax, gradient, cast;
     CUfunction scan[CUDA_KINDS], slab_gradient[CUDA_KINDS], store_input;
     CUfunction parts;
     CUfunction tail_logits, tail_dinput, tail_dweight;
@@ -256,8 +253,6 @@ struct cuda_run {
 struct lce_softmax_args cuda_softmax_args(const struct cuda_run *run, int64_t first);
 /* Whether that takes a pass that supports all options. */
 enum cuda_kind cuda_kind(const struct lce_softmax_args *arguments);
-/* naive.c: from the logits to g. */
-int cuda_naive_softmax(const struct cuda_run *run);
 
 /* The classes that the logits' buffer holds, and the products of their shape. */
 struct cuda_slab {
@@ -285,12 +280,12 @@ struct cuda_sum { /* out = beta out + ... */
     int64_t stride;
     float beta;
 };
-int64_t cuda_tail_of(const struct lce_problem *problem, int mode);
+int64_t cuda_tail_of(const struct lce_problem *problem);
 int cuda_tail_logits(const struct cuda_run *run, const struct cuda_slab *slab, const void *x, int64_t rows);
-int cuda_tail_dinput(const struct cuda_run *run, const struct cuda_slab *slab, const void *g, int64_t rows,
+int cuda_tail_dinput(const struct cuda_run *run, const struct cuda_slab *slab, int64_t rows,
                      const struct cuda_sum *sum);
-int cuda_tail_dweight(const struct cuda_run *run, const struct cuda_slab *slab, const void *g, const void *x,
-                      int64_t rows, const struct cuda_sum *sum);
+int cuda_tail_dweight(const struct cuda_run *run, const struct cuda_slab *slab, const void *x, int64_t rows,
+                      const struct cuda_sum *sum);
 
 /* Bytes of a part of a tile of our dinput. */
 #define LCE_PART_SIZE ((size_t)LCE_PRODUCT_CLUSTER * LCE_TILE_M * LCE_TILE_N * sizeof(float))

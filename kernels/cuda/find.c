@@ -82,20 +82,6 @@ static int find_slabs(struct cuda_plan *plan)
     return status ? status : cuda_find(cuda_of(plan), IMAGE_SLAB, "lce_parts", &plan->kernels.parts);
 }
 
-static int find_naive(struct cuda_plan *plan)
-{
-    struct cuda_kernels *k = &plan->kernels;
-    const int dtype = plan->base.problem.dtype;
-    char upcast[64];
-    snprintf(upcast, sizeof upcast, "lce_naive_upcast_%s", softmax_types(plan));
-    int status = cuda_find(cuda_of(plan), IMAGE_NAIVE, upcast, &k->upcast);
-    if (!status)
-        status = find_typed(plan, IMAGE_NAIVE, "naive_cast", dtype, &k->cast);
-    if (!status)
-        status = cuda_find(cuda_of(plan), IMAGE_NAIVE, "lce_naive_log_softmax", &k->log_softmax);
-    return status ? status : cuda_find(cuda_of(plan), IMAGE_NAIVE, "lce_naive_gradient", &k->gradient);
-}
-
 static int find_tail(struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
@@ -170,7 +156,5 @@ int cuda_find_kernels(struct cuda_plan *plan)
         status = find_softmax(plan, kinds[CUDA_ENTROPIC], MANY_VECTORS, &k->softmax[CUDA_ENTROPIC]);
     if (!status)
         status = find_softmax(plan, kinds[CUDA_GENERAL], GENERAL_VECTORS, &k->softmax[CUDA_GENERAL]);
-    if (!status && plan->base.info.mode == LCE_NAIVE)
-        status = find_naive(plan);
     return status;
 }

@@ -12,7 +12,6 @@
     .endm
     image lce_image_softmax, softmax.fatbin
     image lce_image_tokens, tokens.fatbin
-    image lce_image_naive, naive.fatbin
     image lce_image_slab, slab.fatbin
     image lce_image_tail, tail.fatbin
     image lce_image_product, product.fatbin

@@ -13,18 +13,6 @@
 
 /* ---- the workspace ---- */
 
-static size_t lay_out_naive(struct cuda_plan *plan, size_t total)
-{
-    const struct lce_problem *p = &plan->base.problem;
-    const size_t n = (size_t)plan->rows, all = n * (size_t)p->vocab, e = lce_dtype_size(p->dtype);
-    struct cuda_layout *l = &plan->layout;
-    l->lse = lce_part(&total, n, sizeof(float));
-    l->upcast = lce_part(&total, all, sizeof(float));
-    l->log_probability = lce_part(&total, all, sizeof(float));
-    l->g = lce_part(&total, lce_wants_gradients(p) ? n * (size_t)plan->stride : 0, e);
-    return total;
-}
-
 /* The layout of all parts but cuBLASLt's scratch, which comes last. */
 static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
 {
@@ -56,8 +44,6 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
     l->dinput = lce_part(&total, cuda_sums_dinput(plan) && here ? n * h : 0, sizeof(float));
     if (plan->borrowed)
         cuda_borrowed(plan, chunk, l);
-    if (plan->base.info.mode == LCE_NAIVE)
-        total = lay_out_naive(plan, total);
     l->scratch = total;
     return total;
 }
@@ -94,7 +80,7 @@ static void slice(struct cuda_plan *plan, int64_t columns)
     const struct lce_problem *p = &plan->base.problem;
     plan->columns = columns < p->vocab ? columns : p->vocab;
     plan->stride = cuda_round_up(plan->columns, LCE_SLAB_UNIT);
-    plan->g_stride = plan->stride * (plan->wide && plan->base.info.mode != LCE_NAIVE ? 2 : 1);
+    plan->g_stride = plan->stride * (plan->wide ? 2 : 1);
 }
 
 size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk)
@@ -258,8 +244,6 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk)
     plan->segment_count = 0;
     plan->logits_in = plan->sums_in = plan->rows_in = IN_WORKSPACE;
     plan->kept = cuda_exchanges_ahead(plan) ? 2 : 1;
-    if (plan->base.info.mode == LCE_NAIVE)
-        return plan->rows > 0 ? plan->rows : 1;
     if (cut)
         slice(plan, (int64_t)(p->proposals >> 16) * LCE_SLAB_UNIT);
     if (!given)
@@ -288,8 +272,7 @@ static size_t choose_sizes(struct cuda_plan *plan, int64_t chunk)
     plan->chunk = choose_shape(plan, chunk);
     plan->last = plan->rows > 0 ? (plan->rows - 1) % plan->chunk + 1 : 0;
     const size_t size = cuda_size_with(plan, plan->chunk);
-    const bool little =
-        plan->base.info.mode != LCE_NAIVE && size < budget && budget - size < LCE_MOST_SCRATCH;
+    const bool little = size < budget && budget - size < LCE_MOST_SCRATCH;
     return little ? (size_t)((budget - size) / 256 * 256) : LCE_MOST_SCRATCH;
 }
 
@@ -385,9 +368,9 @@ static void decide(struct cuda_plan *plan, bool own)
     const struct lce_problem *p = &plan->base.problem;
     const bool promised = p->max_counted > 0 && p->max_counted < p->tokens;
     plan->own = own;
-    plan->compacts = own || cuda_own_compacts(plan) || (promised && plan->base.info.mode != LCE_NAIVE);
+    plan->compacts = own || cuda_own_compacts(plan) || promised;
     plan->rows = promised && plan->compacts ? p->max_counted : p->tokens;
-    plan->tail = own ? 0 : cuda_tail_of(p, plan->base.info.mode);
+    plan->tail = own ? 0 : cuda_tail_of(p);
     plan->exponents = cuda_exponents_fit(plan);
     plan->odds = plan->exponents && cuda_odds_fit(plan);
 }

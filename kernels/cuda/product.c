@@ -57,7 +57,7 @@ bool cuda_own_fits(const struct cuda_plan *plan)
     const int64_t rows[] = {p->weight_stride, p->wants & LCE_WANT_GRAD_INPUT ? p->grad_input_stride : 0,
                             p->wants & LCE_WANT_GRAD_WEIGHT ? p->grad_weight_stride : 0};
     if (!cuda_of(plan)->images[IMAGE_PRODUCT] || !cuda_has_clusters(plan) || !fits_every_rank(plan) ||
-        plan->base.info.mode == LCE_NAIVE || p->vocab < LCE_TILE_N)
+        p->vocab < LCE_TILE_N)
         return false;
     for (int i = 0; i < 3; i++)
         if (rows[i] % 8)

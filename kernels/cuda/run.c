@@ -127,8 +127,6 @@ static int softmax(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct cuda_kernels *k = &r->plan->kernels;
     const struct lce_softmax_args a = cuda_softmax_args(r, first);
-    if (r->plan->base.info.mode == LCE_NAIVE)
-        return cuda_naive_softmax(r);
     return cuda_launch_cluster(r, &k->softmax[cuda_kind(&a)], rows, &a);
 }
 
@@ -165,9 +163,9 @@ struct block {
     const char *x;
 };
 
-static int dbias(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s, const void *g)
+static int dbias(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
 {
-    const struct lce_sum_args a = {.g = g,
+    const struct lce_sum_args a = {.g = cuda_logits(r),
                                    .stride = r->plan->g_stride,
                                    .sums = (float *)cuda_at(r, r->plan->layout.dbias) + s->begin,
                                    .rows = (int32_t)b->rows,
@@ -178,7 +176,7 @@ static int dbias(const struct cuda_run *r, const struct block *b, const struct c
     return cuda_launch(r, r->plan->kernels.column_sum, (unsigned int)((s->columns + 255) / 256), 256, &a);
 }
 
-static int dweight(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s, const void *g)
+static int dweight(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
@@ -201,8 +199,9 @@ static int dweight(const struct cuda_run *r, const struct block *b, const struct
     if (plan->own)
         return cuda_own_dweight(r, s, b->first, b->rows, &sum);
     sum.out = out + (s->begin + s->columns - s->tail) * row;
-    int status = s->tail && !plan->borrowed ? cuda_tail_dweight(r, s, g, b->x, b->rows, &sum) : LCE_OK;
-    return status ? status : product(r, &s->products->dweight, out + s->begin * row, g, b->x, &factors);
+    int status = s->tail && !plan->borrowed ? cuda_tail_dweight(r, s, b->x, b->rows, &sum) : LCE_OK;
+    return status ? status
+                  : product(r, &s->products->dweight, out + s->begin * row, cuda_logits(r), b->x, &factors);
 }
 
 /* The classes' rows of the weight. */
@@ -214,8 +213,7 @@ static const char *weight_of(const struct cuda_run *r, const struct cuda_slab *s
 }
 
 /* FIRST: this is the first slab. */
-static int dinput(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s, const void *g,
-                  bool first)
+static int dinput(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s, bool first)
 {
     const struct cuda_plan *plan = r->plan;
     const struct lce_problem *p = &plan->base.problem;
@@ -234,9 +232,10 @@ static int dinput(const struct cuda_run *r, const struct block *b, const struct 
         out += b->first * p->grad_input_stride * (int64_t)lce_dtype_size(p->dtype);
     const bool own = plan->compacts || cuda_sums_dinput(plan);
     const struct cuda_sum tail = {out, own ? p->hidden : p->grad_input_stride, first ? 0 : 1};
-    int status = s->tail ? cuda_tail_dinput(r, s, g, b->rows, &tail) : LCE_OK;
+    int status = s->tail ? cuda_tail_dinput(r, s, b->rows, &tail) : LCE_OK;
     return status ? status
-                  : product(r, &s->products->dinput, out, g, weight_of(r, s), plan->scaled ? &device : &host);
+                  : product(r, &s->products->dinput, out, cuda_logits(r), weight_of(r, s),
+                            plan->scaled ? &device : &host);
 }
 
 static int logits(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
@@ -248,17 +247,16 @@ static int logits(const struct cuda_run *r, const struct block *b, const struct 
     return status ? status : product(r, &s->products->logits, cuda_logits(r), b->x, weight_of(r, s), &plain);
 }
 
-/* Computes the wanted gradients from the slab's G; FIRST: this is the block's first slab. */
-static int gradients(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s,
-                     const void *g, bool first)
+/* Computes the wanted gradients from that of the slab's logits; FIRST: this is the block's first slab. */
+static int gradients(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s, bool first)
 {
     int status = LCE_OK;
     if (wants(r, LCE_WANT_GRAD_WEIGHT))
-        status = dweight(r, b, s, g);
+        status = dweight(r, b, s);
     if (!status && wants(r, LCE_WANT_GRAD_BIAS))
-        status = dbias(r, b, s, g);
+        status = dbias(r, b, s);
     if (!status && wants(r, LCE_WANT_GRAD_INPUT)) /* last, because it may overwrite the gathered rows */
-        status = dinput(r, b, s, g, first);
+        status = dinput(r, b, s, first);
     return status;
 }
 
@@ -292,7 +290,7 @@ static int odds(const struct cuda_run *r, const struct block *b, const struct cu
         status = cuda_odds_rows(r, all, b->first, b->rows);
     scaled.x = cuda_odds_x(r, b->first);
     if (!status)
-        status = gradients(r, &scaled, all, cuda_logits(r), true);
+        status = gradients(r, &scaled, all, true);
     return status || r->plan->own || !wants_input ? status : cuda_odds_dinput(r, b->first, b->rows);
 }
 
@@ -300,7 +298,6 @@ static int whole_rows(const struct cuda_run *r, const struct block *b)
 {
     const struct cuda_plan *plan = r->plan;
     const struct cuda_slab all = slab_of(plan, b, 0);
-    const bool naive = plan->base.info.mode == LCE_NAIVE;
     const bool exponents = cuda_takes_exponents(r);
     if (cuda_takes_odds(r))
         return odds(r, b, &all);
@@ -308,7 +305,7 @@ static int whole_rows(const struct cuda_run *r, const struct block *b)
     if (!status)
         status = exponents ? cuda_exponents_pass(r, b->first, b->rows) : softmax(r, b->first, b->rows);
     if (!status)
-        status = gradients(r, b, &all, naive ? cuda_at(r, plan->layout.g) : cuda_logits(r), true);
+        status = gradients(r, b, &all, true);
     return status ? status : store_dinput(r, b);
 }
 
@@ -323,7 +320,7 @@ static int odds_in_slabs(const struct cuda_run *r, const struct block *b)
         if (!status)
             status = cuda_odds_fold(r, &s, b->first, b->rows);
         if (!status)
-            status = dinput(r, b, &s, cuda_logits(r), begin == 0);
+            status = dinput(r, b, &s, begin == 0);
     }
     return status ? status : cuda_odds_store(r, b->first, b->rows);
 }
@@ -342,7 +339,7 @@ static int slab_gradients(const struct cuda_run *r, const struct block *b)
         if (!status)
             status = cuda_slab_gradient(r, &s, b->first, b->rows);
         if (!status)
-            status = gradients(r, b, &s, cuda_logits(r), begin == last);
+            status = gradients(r, b, &s, begin == last);
     }
     return status ? status : store_dinput(r, b);
 }
@@ -376,7 +373,7 @@ static int dweight_alone(const struct cuda_run *r, const struct block *b)
         const struct cuda_slab s = slab_of(plan, b, begin);
         status = cuda_takes_odds(r) ? cuda_own_gradient(r, &s, b->first, b->rows) : gradient_again(r, b, &s);
         if (!status)
-            status = gradients(r, b, &s, cuda_logits(r), begin == plan->begin);
+            status = gradients(r, b, &s, begin == plan->begin);
     }
     return status;
 }
@@ -435,7 +432,7 @@ int cuda_second_half(const struct cuda_run *r, int64_t first, int64_t rows)
         return status;
     status = cuda_slab_gradient(r, &all, first, rows);
     if (!status)
-        status = gradients(r, &b, &all, cuda_logits(r), true);
+        status = gradients(r, &b, &all, true);
     if (!status)
         status = store_dinput(r, &b);
     return status || r->plan->compacts ? status : blank(r, first, rows);

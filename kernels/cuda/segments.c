@@ -36,8 +36,8 @@ bool cuda_may_segment(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
     const bool ordered = !plan->compacts || plan->own; /* cuBLASLt's need dinput's rows where they belong */
-    return ordered && !lce_in_parts(p) && plan->base.info.mode != LCE_NAIVE && plan->rows > 1 &&
-           p->wants & LCE_WANT_GRAD_INPUT && p->grad_input_stride == p->hidden && !cuda_may_borrow(plan);
+    return ordered && !lce_in_parts(p) && plan->rows > 1 && p->wants & LCE_WANT_GRAD_INPUT &&
+           p->grad_input_stride == p->hidden && !cuda_may_borrow(plan);
 }
 
 /* Lays out what lies beside a block's odds, and where its gathered rows are. */

@@ -7,16 +7,16 @@
 
 #include "cuda.h"
 
-int64_t cuda_tail_of(const struct lce_problem *p, int mode)
+int64_t cuda_tail_of(const struct lce_problem *p)
 {
-    return mode == LCE_NAIVE || p->vocab < LCE_TAIL_UNIT * 8 ? 0 : p->vocab % LCE_TAIL_UNIT;
+    return p->vocab < LCE_TAIL_UNIT * 8 ? 0 : p->vocab % LCE_TAIL_UNIT;
 }
 
-/* The tail's columns of g. */
-static const void *tail_of(const struct cuda_run *r, const struct cuda_slab *s, const void *g)
+/* The tail's columns of g, which lies where the logits were. */
+static const void *tail_of(const struct cuda_run *r, const struct cuda_slab *s)
 {
     const int64_t element = (int64_t)lce_dtype_size(r->plan->base.problem.dtype);
-    return (const char *)g + (s->columns - s->tail) * element;
+    return (const char *)cuda_logits(r) + (s->columns - s->tail) * element;
 }
 
 /* The arguments that all three share, the tail's rows of the weight among them. */
@@ -48,13 +48,13 @@ int cuda_tail_logits(const struct cuda_run *r, const struct cuda_slab *s, const 
     return cuda_launch(r, plan->kernels.tail_logits, (unsigned int)((rows + 7) / 8), 256, &a);
 }
 
-int cuda_tail_dinput(const struct cuda_run *r, const struct cuda_slab *s, const void *g, int64_t rows,
+int cuda_tail_dinput(const struct cuda_run *r, const struct cuda_slab *s, int64_t rows,
                      const struct cuda_sum *sum)
 {
     const struct cuda_plan *plan = r->plan;
     struct lce_tail_args a = arguments(r, s);
     const int64_t columns = 256 * (16 / (int64_t)lce_dtype_size(plan->base.problem.dtype));
-    a.g = tail_of(r, s, g);
+    a.g = tail_of(r, s);
     a.out = sum->out;
     a.out_stride = sum->stride;
     a.beta = sum->beta;
@@ -63,13 +63,13 @@ int cuda_tail_dinput(const struct cuda_run *r, const struct cuda_slab *s, const 
     return cuda_launch(r, plan->kernels.tail_dinput, (unsigned int)rows * a.blocks, 256, &a);
 }
 
-int cuda_tail_dweight(const struct cuda_run *r, const struct cuda_slab *s, const void *g, const void *x,
-                      int64_t rows, const struct cuda_sum *sum)
+int cuda_tail_dweight(const struct cuda_run *r, const struct cuda_slab *s, const void *x, int64_t rows,
+                      const struct cuda_sum *sum)
 {
     const struct cuda_plan *plan = r->plan;
     struct lce_tail_args a = arguments(r, s);
     const int64_t columns = 32 * (16 / (int64_t)lce_dtype_size(plan->base.problem.dtype));
-    a.g = tail_of(r, s, g);
+    a.g = tail_of(r, s);
     a.x = x;
     a.out = sum->out;
     a.out_stride = sum->stride;

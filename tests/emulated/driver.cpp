@@ -179,7 +179,6 @@ static void (*caller(const char *name))(const void *)
         {"lce_blank", call<lce_blank_args>},
         {"lce_column_sum", call<lce_sum_args>},
         {"lce_store", call<lce_store_args>},
-        {"lce_naive", call<lce_naive_args>},
         {"lce_slab", call<lce_slab_args>},
         {"lce_scale", call<lce_scale_args>},
         {"lce_tail", call<lce_tail_args>},

@@ -205,7 +205,6 @@ METHODS = {
     "ours fast, fp32 logits": ours(K.FAST, flag="F32_LOGITS"),
     "ours lean, fp32 logits": ours(K.LEAN, flag="F32_LOGITS"),
     "ours fast, fp32 main_grad": ours(K.FAST, main_grad=True),
-    "ours naive": ours(K.NAIVE),
     "ours, through PyTorch": through_pytorch,
     "PyTorch eager": eager,
     "PyTorch compile": compiled,

@@ -60,10 +60,9 @@ def options(library, memory, quick):
                     continue
                 case = Case(library, memory, problem(library, n, 48, 331, dtype=dtype, reduction=reduction, **values), **extras)
                 what = f"{name}, {NAMES[dtype]}, reduction {reduction}"
-                ways = [{"chunk": chunk}, {"chunk": n}, {"mode": K.NAIVE}, {"chunk": chunk, "slab": 64}, {"chunk": n, "slab": 192}]
-                if "wants" in values:
-                    ways.remove({"mode": K.NAIVE})  # it has no entropy
-                    ways = ways[1:3] if EMULATED and not name.startswith("everything") else ways
+                ways = [{"chunk": chunk}, {"chunk": n}, {"chunk": chunk, "slab": 64}, {"chunk": n, "slab": 192}]
+                if "wants" in values and EMULATED and not name.startswith("everything"):
+                    ways = ways[1:3]
                 for how in ways:
                     case.check(what, **how)
 

@@ -10,7 +10,7 @@ import kernels_lce as K
 from kernels_case import NAMES, WANT, Case, Run, differ, problem, refused, report
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
-WAYS = {"mode": K.FAST}, {"mode": K.NAIVE}, {"chunk": 11, "slab": 128}  # a plan's kinds
+WAYS = {"mode": K.FAST}, {"mode": K.LEAN}, {"chunk": 11, "slab": 128}  # a plan's kinds
 
 
 def any_problem(library, random):
@@ -27,9 +27,7 @@ def any_problem(library, random):
         grad_input_stride=gap(), grad_weight_stride=gap(), max_counted=pick(0, 0, n))
     extras = dict(bias=pick(False, True), weights=pick(False, True), upstream=pick(False, True), above=pick(False, True), ignored=pick(0.0, 0.4))
     chunk, slab = int(random.integers(1, n + 1)), 64 * int(random.integers(1, 5))
-    how = pick({"mode": K.NAIVE}, {"chunk": chunk}, {"chunk": chunk, "slab": slab}, {"mode": K.LEAN, "slab": slab}, {})
-    if how.get("mode") == K.NAIVE:  # it has no entropy
-        values["wants"], extras["above"] = values["wants"] & 15 or 15, False
+    how = pick({"mode": K.LEAN}, {"chunk": chunk}, {"chunk": chunk, "slab": slab}, {"mode": K.LEAN, "slab": slab}, {})
     return problem(library, n, h, v, **values), extras, how
 
 
@@ -282,7 +280,7 @@ def beyond(library, memory, quick):
     case = Case(library, memory, p, reference=False)
     assert n * v > 2**31
     small = case.run(chunk=1000)[0]
-    for flags, how in ((0, {"chunk": n}), (K.F32_LOGITS, {"chunk": n}), (0, {"mode": K.NAIVE})):
+    for flags, how in ((0, {"chunk": n}), (K.F32_LOGITS, {"chunk": n})):
         p.flags = flags
         got, flag, problems = case.run(**how)
         loss, dinput = last_rows(case, got, 8)

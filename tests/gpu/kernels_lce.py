@@ -15,7 +15,7 @@ START, FINISH, INPUT = 0, 1, 2  # enum lce_exchange_step
 CUBLASLT, OURS, BORROW = 1 << 13, 1 << 14, 1 << 15  # in proposals: whose products; logits in dweight's rows
 WIDE_TILES, NARROW_TILES = 1 << 4 | 1 << 8, 2 << 4 | 2 << 8  # of our dinput and dweight
 SLAB_UNIT, SLAB_SHIFT = 64, 16  # and the classes of a slab
-AUTO, FAST, LEAN, NAIVE = 0, 1, 2, 3
+AUTO, FAST, LEAN = 0, 1, 2
 ELEMENT = {F32: 4, F16: 2, BF16: 2}
 
 

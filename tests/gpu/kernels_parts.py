@@ -214,8 +214,6 @@ def refusals(library, memory, quick):
         ("classes before the first", "vocab_begin -1", {"vocab_begin": -1, "vocab_total": 100, "parts": 2}),
         ("a first class and no number of classes", "within vocab_total", {"vocab_begin": 1, "parts": 2}),
         ("a part without a second run", "how many parts", {"vocab_total": 200}),
-        ("a naive entropy", "LCE_NAIVE", {"wants": 31, "mode": K.NAIVE}),
-        ("a naive part", "LCE_NAIVE", {"parts": 1, "mode": K.NAIVE}),
         ("a temperature below 0", "temperature is -1", {"temperature": -1.0}),
         ("an infinite temperature", "temperature is inf", {"temperature": np.inf}),
         ("an exchange with nobody", "over how many ranks", {"flags": K.EXCHANGE}),

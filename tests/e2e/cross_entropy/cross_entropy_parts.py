@@ -246,7 +246,6 @@ def test_what_cannot_be_is_refused_in_one_line():
     case = Case()
     for words, options in (
         ("class_weights is [21]; it must be of all classes, [42]", {"class_weights": torch.ones(21, device=here())}),
-        ("mode naive has no group", {"mode": "naive"}),
         ("group does not go with main_grad", {"main_grad": True}),
     ):
         raises(ValueError, words, case.call, **options)

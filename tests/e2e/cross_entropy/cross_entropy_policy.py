@@ -254,7 +254,7 @@ def test_what_cannot_be_is_refused_in_one_line():
         ("temperature is 0", {"temperature": 0.0}),
         ("temperature is -1", {"temperature": -1.0}),
         ("temperature is inf", {"temperature": float("inf")}),
-        ("mode naive has no return_entropy", {"return_entropy": True, "mode": "naive"}),
+        ("mode naive is gone; use fast", {"mode": "naive"}),
         ("return_entropy does not go with main_grad", {"return_entropy": True, "main_grad": True}),
         ("give entropy_upstream, too", {"return_entropy": True, "upstream": 1.0}),
         ("give upstream, too", {"return_entropy": True, "entropy_upstream": 0.1}),

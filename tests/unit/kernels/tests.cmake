@@ -17,7 +17,7 @@ vs_unit_test(linear_cross_entropy_slab SOURCES kernels/cuda/slab.c kernels/cuda/
 target_include_directories(test_linear_cross_entropy_slab PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda)
 if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA back end, on stand-ins
   set(images ${CMAKE_BINARY_DIR}/kernels)
-  set(images_of_kernels "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/naive.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\", \"${images}/product.fatbin\", \"${images}/exponents.fatbin\", \"${images}/odds.fatbin\"")
+  set(images_of_kernels "LCE_IMAGES=\"${images}/softmax.fatbin\", \"${images}/tokens.fatbin\", \"${images}/slab.fatbin\", \"${images}/tail.fatbin\", \"${images}/product.fatbin\", \"${images}/exponents.fatbin\", \"${images}/odds.fatbin\"")
   foreach(name linear_cross_entropy_cuda linear_cross_entropy_cuda_choice linear_cross_entropy_cuda_lean
       linear_cross_entropy_cuda_exchange)
     vs_unit_test(${name} SOURCES LIBS linear_cross_entropy_static m dl)

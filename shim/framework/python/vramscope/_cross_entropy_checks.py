@@ -62,6 +62,8 @@ def promised(name, upstream, what, shape, device):
 
 
 def choices(reduction, mode, f32_logits, f32_accumulate, dtype):
+    if mode == "naive":
+        refuse("mode naive is gone; use fast")
     for name, value, known in (("reduction", reduction, REDUCTIONS), ("mode", mode, MODES)):
         if value not in known:
             refuse(f"{name} is {value!r}; it must be one of {', '.join(known)}")
@@ -69,14 +71,12 @@ def choices(reduction, mode, f32_logits, f32_accumulate, dtype):
     return flags | (F32_ACCUMULATE if f32_accumulate else 0)
 
 
-def check_choices(temperature, return_entropy, group, vocab_range, upstream, above, main_grad, mode):
+def check_choices(temperature, return_entropy, group, vocab_range, upstream, above, main_grad):
     if not 0 < temperature < float("inf"):
         refuse(f"temperature is {temperature}; it must be above 0 and finite")
     if vocab_range is not None and group is None:
         refuse("vocab_range is given, and no group whose ranks have the other classes")
     for name, asked in (("return_entropy", return_entropy), ("group", group is not None)):
-        if asked and mode == "naive":
-            refuse(f"mode naive has no {name}; use another")
         if asked and main_grad:
             refuse(f"{name} does not go with main_grad")
     if above is not None and not return_entropy:

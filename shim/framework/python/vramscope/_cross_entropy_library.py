@@ -19,7 +19,7 @@ import torch
 
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 LABEL_DTYPES = {torch.int64: 0, torch.int32: 1}
-REDUCTIONS, MODES = {"mean": 0, "sum": 1, "none": 2}, {"auto": 0, "fast": 1, "lean": 2, "naive": 3}
+REDUCTIONS, MODES = {"mean": 0, "sum": 1, "none": 2}, {"auto": 0, "fast": 1, "lean": 2}
 LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS, ENTROPY, PARTIAL = 1, 2, 4, 8, 16, 32
 PARTIAL_NUMBERS = 5  # of fp32 in a struct lce_partial
 ALLOW_TF32, F32_ACCUMULATE, F32_LOGITS, EXCHANGE, EXCHANGE_AHEAD = 1, 2, 4, 16, 32

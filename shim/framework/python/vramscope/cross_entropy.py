@@ -359,7 +359,7 @@ def linear_cross_entropy(
                  In the backward; with `upstream` already in the forward, so not inside of gradient checkpointing.
                  torch.compile breaks its graph there, and with fullgraph=True refuses it
     max_counted  a promise: at most so many labels are not ignore_index; the others then cost nothing
-    mode         auto, fast, lean, naive
+    mode         auto, fast, lean
     budget       the most bytes of workspace: the plan is fast's if it fits, else lean's; less is refused, with lean's bytes
     f32_logits   a chunk's logits in fp32 where the types are of 16 bits: exact gradients also where the softmax is peaked
     f32_accumulate   sums the weight's gradient over the chunks in fp32 and rounds once (4 H V bytes more)
@@ -379,7 +379,7 @@ def linear_cross_entropy(
     check_tensors(input, weight, labels, bias, class_weights if group is None else None)
     dtype = compute_dtype(input, weight, bias)
     flags = choices(reduction, mode, f32_logits, f32_accumulate, dtype)
-    check_choices(temperature, return_entropy, group, vocab_range, upstream, entropy_upstream, main_grad, mode)
+    check_choices(temperature, return_entropy, group, vocab_range, upstream, entropy_upstream, main_grad)
     rows, label_row = input.reshape(-1, weight.size(1)).to(dtype), labels.reshape(-1)
     if weight.dtype != torch.float32 and not main_grad:  # an fp32 weight is rounded in the call, and its gradient is not
         weight = weight.to(dtype)
