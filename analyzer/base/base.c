@@ -74,3 +74,14 @@ void *grow(void *items, size_t n, size_t size)
         return items;
     return xrealloc(items, (n ? 2 * n : 1) * size);
 }
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+void *find_number(int64_t number, const void *items, size_t n, size_t size)
+{
+    return n ? bsearch(&number, items, n, size, by_number) : NULL;
+}

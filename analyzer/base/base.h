@@ -1,5 +1,6 @@
 /*
- * base.h - used by every file of the analyzer: memory that can't fail, one-line errors, growing arrays.
+ * base.h - used by every file of the analyzer: memory that can't fail, one-line errors, arrays that grow or
+ * are sorted.
  *
  * The analyzer is a program of its own, not a library in a host process, so it may exit when memory runs
  * out.
@@ -31,5 +32,10 @@ void xappend(char **text, const char *format, ...) __attribute__((format(printf,
  */
 void *grow(void *items, size_t n, size_t size);
 #define PUSH(array, n) (array = grow(array, n, sizeof *(array)), &(array)[(n)++])
+
+/* Of ITEMS, N of SIZE bytes in the order of the int64_t that each begins with, the one that begins with
+ * NUMBER; NULL. */
+void *find_number(int64_t number, const void *items, size_t n, size_t size);
+#define FIND(number, array, n) ((__typeof__(&*(array)))find_number(number, array, n, sizeof *(array)))
 
 #endif

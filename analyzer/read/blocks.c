@@ -9,12 +9,11 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
+#include "events.h"
 #include "sql.h"
 #include "steps.h"
-#include "trace/event.h"
 #include "trace/ledger/addresses.h"
 
-#define BYTES(c)     "CASE WHEN " c " < 0 THEN -" c " ELSE " c " * 512 END"
 #define SIZE_MOST    (INT64_C(1) << 46)
 #define BLOCKS_MOST  (BLOCK_NEVER - 1)
 #define STREAMS_MOST 60000
@@ -40,17 +39,10 @@ static uint16_t stream_of(struct reading *r, uint64_t handle)
     return (uint16_t)known;
 }
 
-static uint32_t find(const struct trace_blocks *b, int64_t seq)
+static uint32_t block_of(const struct trace_blocks *b, int64_t seq)
 {
-    size_t low = 0, high = b->block_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (b->blocks[middle].seq < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < b->block_count && b->blocks[low].seq == seq ? (uint32_t)low : BLOCK_NEVER;
+    const struct trace_made *block = FIND(seq, b->blocks, b->block_count);
+    return block ? (uint32_t)(block - b->blocks) : BLOCK_NEVER;
 }
 
 static void note(struct reading *r, enum trace_moment_what what, uint32_t block, int64_t phase)
@@ -69,11 +61,7 @@ static void end_steps(struct reading *r, int64_t seq)
     }
 }
 
-struct row {
-    int64_t seq, op, t, size, phase, stack, stream, mate, asked;
-};
-
-static void born(struct reading *r, const struct row *e)
+static void born(struct reading *r, const struct trace_row *e)
 {
     struct trace_blocks *b = r->out;
     if (b->block_count >= BLOCKS_MOST || e->size < 0 || e->size >= SIZE_MOST)
@@ -83,15 +71,15 @@ static void born(struct reading *r, const struct row *e)
         (struct trace_made){.seq = e->seq,
                             .size = (uint64_t)e->size,
                             .stack = e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0,
-                            .asked = asked_find(&b->asked, e->asked),
+                            .asked = asked_find(&b->asked, e->tensor),
                             .born = (uint32_t)(b->moment_count - 1),
                             .died = BLOCK_NEVER,
                             .stream = stream_of(r, (uint64_t)e->stream)};
 }
 
-static void died(struct reading *r, const struct row *e)
+static void died(struct reading *r, const struct trace_row *e)
 {
-    uint32_t block = find(r->out, e->mate);
+    uint32_t block = block_of(r->out, e->mate);
     if (block == BLOCK_NEVER || r->out->blocks[block].died != BLOCK_NEVER)
         return;
     note(r, MOMENT_DIED, block, e->phase);
@@ -99,10 +87,10 @@ static void died(struct reading *r, const struct row *e)
 }
 
 /* Says of the free just before that its block is not reusable yet, or that it is now. */
-static void deferred(struct reading *r, const struct row *e, bool ends)
+static void deferred(struct reading *r, const struct trace_row *e, bool ends)
 {
     struct trace_blocks *b = r->out;
-    uint32_t block = find(b, e->mate);
+    uint32_t block = block_of(b, e->mate);
     if (block == BLOCK_NEVER || b->blocks[block].died == BLOCK_NEVER)
         return;
     if (ends && b->moments[b->blocks[block].died].deferred)
@@ -111,7 +99,7 @@ static void deferred(struct reading *r, const struct row *e, bool ends)
         b->moments[b->blocks[block].died].deferred = true;
 }
 
-static void refused(struct reading *r, const struct row *e)
+static void refused(struct reading *r, const struct trace_row *e)
 {
     struct trace_blocks *b = r->out;
     if (e->size < 0 || e->size >= SIZE_MOST)
@@ -122,11 +110,14 @@ static void refused(struct reading *r, const struct row *e)
                                e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0};
 }
 
-static void read_row(struct reading *r, const struct row *e)
+static bool take_row(void *reading, const struct trace_row *e)
 {
+    struct reading *r = reading;
+    if (e->status && e->op != VS_OP_BLOCK_OOM)
+        return true;
     end_steps(r, e->seq);
     if (r->out->moment_count >= UINT32_MAX - 4)
-        return;
+        return false;
     switch (e->op) {
     case VS_OP_BLOCK_ALLOC:
         born(r, e);
@@ -150,27 +141,18 @@ static void read_row(struct reading *r, const struct row *e)
     default:
         break;
     }
+    return true;
 }
 
 static int read_events(struct reading *r, int64_t device)
 {
-    struct sqlite3_stmt *s =
-        trace_sql(r->t,
-                  "SELECT e.seq, e.op, e.t, " BYTES(
-                      "e.size") ", e.phase, e.stack, k.stream, e.mate, k.tensor FROM ev e "
-                                "CROSS JOIN kind k ON k.id = e.kind WHERE e.device = ?1 "
-                                "AND e.op IN (20, 21, 22, 27, 28, 36, 37) AND "
-                                "(k.status = 0 OR e.op = 22) ORDER BY e.seq",
-                  1, device);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        struct row e = {sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), trace_sql_amount(s, 2),
-                        trace_sql_amount(s, 3),     sqlite3_column_int64(s, 4), sqlite3_column_int64(s, 5),
-                        sqlite3_column_int64(s, 6), sqlite3_column_int64(s, 7), sqlite3_column_int64(s, 8)};
-        read_row(r, &e);
-    }
+    const struct trace_part part = {device, 0, INT64_MAX,
+                                    EVENT(BLOCK_ALLOC) | EVENT(BLOCK_FREE) | EVENT(BLOCK_OOM) |
+                                        EVENT(BLOCK_DEFERRED) | EVENT(BLOCK_REUSABLE) | EVENT(EMPTY_CACHE) |
+                                        EVENT(MEMORY_LIMIT)};
+    int result = trace_rows(r->t, &part, take_row, r);
     end_steps(r, INT64_MAX);
-    return trace_sql_done(r->t, s, code);
+    return result;
 }
 
 static int read_roles(struct trace *t, struct trace_blocks *b)
@@ -178,7 +160,7 @@ static int read_roles(struct trace *t, struct trace_blocks *b)
     struct sqlite3_stmt *s = trace_sql(t, "SELECT alloc_seq, role FROM framework_role ORDER BY alloc_seq", 0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        uint32_t block = find(b, sqlite3_column_int64(s, 0));
+        uint32_t block = block_of(b, sqlite3_column_int64(s, 0));
         uint8_t role = vs_role_number((uint64_t)sqlite3_column_int64(s, 1));
         if (block == BLOCK_NEVER || !role)
             continue;

@@ -12,18 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/event.h"
-#include "trace/roles.h"
 #include "base/shown.h"
+#include "events.h"
 #include "sql.h"
 
-struct kind {
-    uint32_t tensor;
-    uint8_t known, counted, managed;
-};
-struct amended {
-    int64_t seq, op;
-};
 struct again { /* the block that an allocation is, or was when its free failed */
     int64_t seq;
     uint32_t block;
@@ -31,67 +23,13 @@ struct again { /* the block that an allocation is, or was when its free failed *
 
 struct reader {
     struct trace_lives *out;
-    struct kind *kinds;
-    size_t kind_count;
-    struct amended *amended;
-    size_t amended_count;
     struct again *failed, *reborn; /* by the free, by the allocation */
     size_t failed_count, reborn_count;
     int64_t now, last; /* no moment lies beyond the last one */
     size_t phases;
 };
 
-#define NO_BLOCK   UINT32_MAX
-#define MOST_KINDS (1 << 22)
-
-/* ---- what many events have in common ---- */
-
-static bool counts(int64_t space)
-{
-    return space == VS_SPACE_DEVICE || space == VS_SPACE_POOL || space == VS_SPACE_ARRAY ||
-           space == VS_SPACE_GRAPH || space == VS_SPACE_ARENA;
-}
-
-static int load_kinds(struct trace *t, struct reader *r)
-{
-    struct sqlite3_stmt *s =
-        trace_sql(t, "SELECT id, space, status, managed, tensor FROM kind WHERE id >= 0 ORDER BY id", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        int64_t id = sqlite3_column_int64(s, 0), tensor = sqlite3_column_int64(s, 4);
-        if (id >= MOST_KINDS)
-            break;
-        while (r->kind_count <= (size_t)id)
-            *PUSH(r->kinds, r->kind_count) = (struct kind){0};
-        r->kinds[id] = (struct kind){tensor > 0 && tensor < UINT32_MAX ? (uint32_t)tensor : 0,
-                                     sqlite3_column_int(s, 2) == 0, counts(sqlite3_column_int64(s, 1)),
-                                     sqlite3_column_int(s, 3) != 0};
-    }
-    return trace_sql_done(t, s, code);
-}
-
-static int load_amended(struct trace *t, struct reader *r)
-{
-    struct sqlite3_stmt *s = trace_sql(t, "SELECT seq, op FROM amend ORDER BY seq", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(r->amended, r->amended_count) =
-            (struct amended){sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1)};
-    return trace_sql_done(t, s, code);
-}
-
-static bool is_amended(const struct reader *r, int64_t seq, int64_t op)
-{
-    size_t low = 0, high = r->amended_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (r->amended[middle].seq < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < r->amended_count && r->amended[low].seq == seq && r->amended[low].op == op;
-}
+#define NO_BLOCK UINT32_MAX
 
 /* ---- births and deaths ---- */
 
@@ -106,18 +44,10 @@ static uint32_t in_list(const struct again *list, size_t n, int64_t seq)
 static uint32_t find_block(const struct reader *r, int64_t seq)
 {
     uint32_t again = in_list(r->reborn, r->reborn_count, seq);
-    const struct trace_block *blocks = r->out->blocks;
-    size_t low = 0, high = r->out->block_count;
     if (again != NO_BLOCK)
         return again;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (blocks[middle].seq < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < r->out->block_count && blocks[low].seq == seq ? (uint32_t)low : NO_BLOCK;
+    const struct trace_block *block = FIND(seq, r->out->blocks, r->out->block_count);
+    return block ? (uint32_t)(block - r->out->blocks) : NO_BLOCK;
 }
 
 static uint32_t die(struct reader *r, uint32_t block)
@@ -128,49 +58,25 @@ static uint32_t die(struct reader *r, uint32_t block)
     return block;
 }
 
-struct row {
-    int64_t seq, t, op, phase, kind, size, stack, mate;
-};
-
-static bool is_birth(const struct reader *r, const struct row *e)
-{
-    if (e->op == VS_OP_BLOCK_ALLOC)
-        return true;
-    if ((e->op != VS_OP_ALLOC && e->op != VS_OP_PHYS_CREATE) || e->kind < 0 ||
-        (size_t)e->kind >= r->kind_count)
-        return false;
-    const struct kind *k = &r->kinds[e->kind];
-    return k->known && k->counted && !k->managed;
-}
-
-static bool is_death(const struct row *e)
-{
-    static const int64_t ops[] = {VS_OP_FREE, VS_OP_PHYS_RELEASE, VS_OP_BLOCK_FREE, 51, 52, 53};
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (e->op == ops[i])
-            return e->mate > 0 && (e->op != VS_OP_PHYS_RELEASE || e->size != 0);
-    return false;
-}
-
-static uint32_t bear(struct reader *r, const struct row *e)
+static uint32_t bear(struct reader *r, const struct trace_row *e)
 {
     struct trace_lives *l = r->out;
     if (l->block_count >= NO_BLOCK - 1)
         return NO_BLOCK;
-    *PUSH(l->blocks, l->block_count) = (struct trace_block){
-        .seq = e->seq,
-        .born = r->now,
-        .died = UNKNOWN,
-        .size = trace_x512(e->size),
-        .stack = e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0,
-        .phase = e->phase > 0 && e->phase < (int64_t)r->phases ? (uint16_t)e->phase : 0,
-        .framework = e->op == VS_OP_BLOCK_ALLOC,
-        .tensor = e->kind >= 0 && (size_t)e->kind < r->kind_count ? r->kinds[e->kind].tensor : 0};
+    *PUSH(l->blocks, l->block_count) =
+        (struct trace_block){.seq = e->seq,
+                             .born = r->now,
+                             .died = UNKNOWN,
+                             .size = e->size > 0 ? e->size : 0,
+                             .stack = e->stack > 0 && e->stack < UINT32_MAX ? (uint32_t)e->stack : 0,
+                             .phase = e->phase > 0 && (size_t)e->phase < r->phases ? (uint16_t)e->phase : 0,
+                             .framework = e->op == VS_OP_BLOCK_ALLOC,
+                             .tensor = e->tensor > 0 && e->tensor < UINT32_MAX ? (uint32_t)e->tensor : 0};
     return (uint32_t)(l->block_count - 1);
 }
 
 /* E says that a free had failed: the block that it ended goes on as a new one, for the same allocation. */
-static uint32_t bear_again(struct reader *r, const struct row *e)
+static uint32_t bear_again(struct reader *r, const struct trace_row *e)
 {
     uint32_t was = in_list(r->failed, r->failed_count, e->mate);
     struct trace_lives *l = r->out;
@@ -187,17 +93,17 @@ static uint32_t bear_again(struct reader *r, const struct row *e)
 }
 
 /* What E did to a block, into *WHAT. */
-static uint32_t follow(struct reader *r, const struct row *e, uint32_t *what)
+static uint32_t follow(struct reader *r, const struct trace_row *e, uint32_t *what)
 {
     uint32_t block = NO_BLOCK;
     *what = CHANGE_TOTALS;
-    if (is_birth(r, e)) {
+    if (trace_row_begins(e)) {
         block = bear(r, e);
         *what = CHANGE_BORN;
-    } else if (is_death(e)) {
+    } else if (trace_row_ends(e)) {
         block = die(r, find_block(r, e->mate));
         *what = CHANGE_DIED;
-        if (block != NO_BLOCK && is_amended(r, e->seq, VS_OP_FREE_FAILED))
+        if (block != NO_BLOCK && e->taken_back)
             *PUSH(r->failed, r->failed_count) = (struct again){e->seq, block};
     } else if (e->op == VS_OP_FREE_FAILED) {
         block = bear_again(r, e);
@@ -211,25 +117,14 @@ static uint32_t follow(struct reader *r, const struct row *e, uint32_t *what)
     return block;
 }
 
-static int read_changes(struct trace *t, int64_t device, struct reader *r)
+static bool take_row(void *reader, const struct trace_row *e)
 {
-    struct sqlite3_stmt *s =
-        trace_sql(t,
-                  "SELECT seq, t, op, phase, kind, size, stack, mate, framework, direct, reserved FROM ev "
-                  "WHERE device = ? AND (op < 30 OR op >= 50) ORDER BY seq",
-                  1, device);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        struct row e = {sqlite3_column_int64(s, 0), trace_sql_amount(s, 1),     sqlite3_column_int64(s, 2),
-                        sqlite3_column_int64(s, 3), sqlite3_column_int64(s, 4), sqlite3_column_int64(s, 5),
-                        sqlite3_column_int64(s, 6), sqlite3_column_int64(s, 7)};
-        r->now = e.t > r->now ? e.t < r->last ? e.t : r->last : r->now;
-        uint32_t what, block = follow(r, &e, &what);
-        *PUSH(r->out->changes, r->out->change_count) = (struct trace_change){
-            r->now, trace_x512(sqlite3_column_int64(s, 8)) + trace_x512(sqlite3_column_int64(s, 9)),
-            trace_x2m(sqlite3_column_int64(s, 10), sqlite3_column_int64(s, 9)), block, what};
-    }
-    return trace_sql_done(t, s, code);
+    struct reader *r = reader;
+    r->now = e->t > r->now ? e->t < r->last ? e->t : r->last : r->now;
+    uint32_t what, block = follow(r, e, &what);
+    *PUSH(r->out->changes, r->out->change_count) =
+        (struct trace_change){r->now, e->framework + e->direct, e->reserved, block, what};
+    return true;
 }
 
 /* ---- stretches without single events ---- */
@@ -370,12 +265,10 @@ int trace_lives(struct trace *t, int64_t device, struct trace_lives *out)
                        .last = t->t_last == UNKNOWN ? 0 : t->t_last,
                        .phases = t->phase_name_count < UINT16_MAX ? t->phase_name_count : UINT16_MAX};
     *out = (struct trace_lives){0};
-    int result = load_kinds(t, &r) || load_amended(t, &r) || read_changes(t, device, &r) ||
-                 load_uses(t, out) || merge_folded(t, device, out);
+    const struct trace_part part = {device, 0, INT64_MAX, EVENTS_TOTALS};
+    int result = trace_rows(t, &part, take_row, &r) || load_uses(t, out) || merge_folded(t, device, out);
     if (!result)
         name_by_phases(t, out);
-    free(r.kinds);
-    free(r.amended);
     free(r.failed);
     free(r.reborn);
     if (result)

@@ -1,9 +1,5 @@
 /*
- * stream.c - events, ranges and threads, a row at a time (stream.h).
- *
- * Events are read in the order of their numbers, which is that of the table: nothing is sorted, and memory
- * does not grow with the run.  What many events have in common (table kind) and what was seen differently
- * later (table amend) are small, and are held as sorted arrays instead of being joined ten million times.
+ * stream.c - ranges, threads and call stacks, a row at a time (stream.h).
  */
 #include "stream.h"
 
@@ -12,10 +8,6 @@
 #include <string.h>
 
 #include "sql.h"
-
-struct kind {
-    int64_t id, api, space, context, stream, thread, status, managed, tensor;
-};
 
 struct text {
     int64_t id;
@@ -26,146 +18,6 @@ struct names { /* sorted by id */
     struct text *at;
     size_t n;
 };
-
-struct reader {
-    struct kind *kinds;
-    size_t kind_count;
-    int64_t *undone; /* sequences of frees that failed, sorted */
-    size_t undone_count;
-    struct names apis;
-};
-
-const char *trace_op_name(int op)
-{
-    static const char *const names[256] = {
-#define X(n, NAME, text) [n] = text,
-        VS_OPS(X)
-#undef X
-    };
-    return op >= 0 && op < 256 && names[op] ? names[op] : "unknown";
-}
-
-const char *trace_space_name(int space)
-{
-    static const char *const names[] = {
-#define X(n, NAME, text) [n] = text,
-        VS_SPACES(X)
-#undef X
-    };
-    return space >= 0 && (size_t)space < sizeof names / sizeof *names ? names[space] : "unknown";
-}
-
-bool trace_row_counts(const struct trace_row *row)
-{
-    return row->device >= 0 && (row->op < 30 || row->op >= 50);
-}
-
-static int load_kinds(struct trace *t, struct reader *r)
-{
-    struct sqlite3_stmt *s = trace_sql(
-        t, "SELECT id, api, space, context, stream, thread, status, managed, tensor FROM kind ORDER BY id",
-        0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        struct kind *k = PUSH(r->kinds, r->kind_count);
-        int64_t *fields[] = {&k->id,     &k->api,    &k->space,   &k->context, &k->stream,
-                             &k->thread, &k->status, &k->managed, &k->tensor};
-        for (int i = 0; i < 9; i++)
-            *fields[i] = trace_sql_amount(s, i);
-    }
-    return trace_sql_done(t, s, code);
-}
-
-static int load_undone(struct trace *t, struct reader *r)
-{
-    struct sqlite3_stmt *s = trace_sql(t, "SELECT seq FROM amend WHERE op = 3 ORDER BY seq", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(r->undone, r->undone_count) = trace_sql_amount(s, 0);
-    return trace_sql_done(t, s, code);
-}
-
-static int load_apis(struct trace *t, struct reader *r)
-{
-    struct sqlite3_stmt *s = trace_sql(t, "SELECT id, name FROM api WHERE id > 0 ORDER BY id", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(r->apis.at, r->apis.n) = (struct text){trace_sql_amount(s, 0), trace_sql_text(t, s, 1)};
-    return trace_sql_done(t, s, code);
-}
-
-static int by_number(const void *a, const void *b) /* all that is sorted begins with its number */
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static void *find(int64_t number, const void *at, size_t n, size_t size)
-{
-    return n ? bsearch(&number, at, n, size, by_number) : NULL;
-}
-
-static void read_row(const struct reader *r, struct sqlite3_stmt *s, struct trace_row *row)
-{
-    static const struct kind none;
-    const struct kind *k = find(sqlite3_column_int64(s, 5), r->kinds, r->kind_count, sizeof *r->kinds);
-    const struct text *api;
-    k = k ? k : &none;
-    api = k->api ? find(k->api, r->apis.at, r->apis.n, sizeof *r->apis.at) : NULL;
-    *row = (struct trace_row){
-        .seq = trace_sql_amount(s, 0),
-        .t = trace_sql_amount(s, 1),
-        .device = trace_sql_amount(s, 3),
-        .address = trace_x512(sqlite3_column_int64(s, 6)),
-        .range = trace_sql_amount(s, 8),
-        .stack = trace_sql_amount(s, 9),
-        .size = sqlite3_column_type(s, 7) == SQLITE_NULL ? UNKNOWN : trace_x512(sqlite3_column_int64(s, 7)),
-        .mate = trace_sql_amount(s, 10),
-        .framework = trace_x512(sqlite3_column_int64(s, 11)),
-        .direct = trace_x512(sqlite3_column_int64(s, 12)),
-        .reserved = trace_x2m(sqlite3_column_int64(s, 13), sqlite3_column_int64(s, 12)),
-        .thread = k->thread,
-        .context = k->context,
-        .stream = k->stream,
-        .status = k->status,
-        .tensor = k->tensor,
-        .op = sqlite3_column_int(s, 2),
-        .space = (int)k->space,
-        .phase = sqlite3_column_int(s, 4),
-        .managed = (int)k->managed,
-        .api = api ? api->text : NULL};
-    row->taken_back = r->undone_count && find(row->seq, r->undone, r->undone_count, sizeof *r->undone);
-}
-
-static int visit_rows(struct trace *t, const struct reader *r, int64_t first_seq, trace_row_visit *visit,
-                      void *context)
-{
-    struct sqlite3_stmt *s =
-        trace_sql(t,
-                  "SELECT seq, t, op, device, phase, kind, address, size, range, stack, "
-                  "mate, framework, direct, reserved FROM ev WHERE seq >= ? ORDER BY seq",
-                  1, first_seq);
-    int code = SQLITE_ERROR;
-    bool more = true;
-    while (s && more && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        struct trace_row row;
-        read_row(r, s, &row);
-        more = visit(context, &row);
-    }
-    return trace_sql_done(t, s, code);
-}
-
-int trace_rows(struct trace *t, int64_t first_seq, trace_row_visit *visit, void *context)
-{
-    struct reader r = {0};
-    int result = load_kinds(t, &r) || load_undone(t, &r) || load_apis(t, &r);
-    if (!result)
-        result = visit_rows(t, &r, first_seq, visit, context);
-    free(r.kinds);
-    free(r.undone);
-    free(r.apis.at);
-    return result ? -1 : 0;
-}
 
 /* First column of the first row of SQL with one parameter. */
 static int64_t one_of(struct trace *t, const char *sql, int64_t a)
@@ -202,7 +54,7 @@ int64_t trace_seq_at(struct trace *t, int64_t when)
 
 static const char *name_of(const struct names *names, int64_t id)
 {
-    const struct text *known = find(id, names->at, names->n, sizeof *names->at);
+    const struct text *known = FIND(id, names->at, names->n);
     return known ? known->text : NULL;
 }
 
@@ -289,7 +141,7 @@ int trace_load_paths(struct trace *t, struct trace_paths *out)
         result ? NULL : trace_sql(t, "SELECT id, parent, frame FROM stack ORDER BY id", 0);
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
         int64_t id = trace_sql_amount(s, 0), parent = trace_sql_amount(s, 1);
-        const int64_t *frame = find(trace_sql_amount(s, 2), ids, out->frame_count, sizeof *ids);
+        const int64_t *frame = FIND(trace_sql_amount(s, 2), ids, out->frame_count);
         /* ids grow from parent to child, so a damaged table can't send us round in circles */
         *PUSH(out->nodes, out->node_count) =
             (struct trace_node){id, parent < id && parent > 0 ? parent : 0, frame ? frame - ids : -1};
@@ -311,5 +163,5 @@ void trace_free_paths(struct trace_paths *s)
 
 const struct trace_node *trace_find_node(const struct trace_paths *s, int64_t id)
 {
-    return id > 0 ? find(id, s->nodes, s->node_count, sizeof *s->nodes) : NULL;
+    return id > 0 ? FIND(id, s->nodes, s->node_count) : NULL;
 }

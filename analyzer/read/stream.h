@@ -1,9 +1,8 @@
 /*
  * stream.h - the large tables of a recording, a row at a time: for what writes everything out (export/).
  *
- * trace.h and the headers that it names have what reports need, as arrays.  A run of ten million events fits
- * into no array that one would like to hold, so here a visitor gets each row and says whether it wants more.
- * What a row points to lives until trace_close, but for what is said to be the row's own.
+ * As with events (events.h), a visitor gets each row and says whether it wants more.  What a row points to
+ * lives until trace_close, but for what is said to be the row's own.
  *
  * Every function that returns int gives 0, or -1 with the one-line reason in t->why.  A visitor that had
  * enough is no error.
@@ -11,34 +10,11 @@
 #ifndef VS_READ_STREAM_H
 #define VS_READ_STREAM_H
 
-#include "trace.h"
+#include "events.h"
 #include "living.h"
 #include "stacks.h"
 
-/* ---- events ---- */
-
-struct trace_row { /* one row of ev; bytes and nanoseconds since the run's start */
-    int64_t seq, t, device, address, range, stack;
-    int64_t size;                        /* UNKNOWN where the file has none */
-    int64_t mate;                        /* 0 none */
-    int64_t framework, direct, reserved; /* the device's totals after it */
-    int64_t thread, context, stream, status;
-    int64_t tensor;  /* tensor.id of what a block was made for; 0 unknown */
-    int op, space;   /* enum vs_op, enum vs_space */
-    int phase;       /* index into phase_names */
-    int managed;     /* enum vs_managed, as known at birth: a row of op RECLASSIFY may follow */
-    bool taken_back; /* a free that failed: a row of op FREE_FAILED follows, and names it as its mate */
-    const char *api; /* NULL: no driver function */
-};
-typedef bool trace_row_visit(void *context, const struct trace_row *row);
-
-/* Whether the row changed, or states, the totals of its device. */
-bool trace_row_counts(const struct trace_row *row);
-const char *trace_op_name(int op);
-const char *trace_space_name(int space);
-
-/* Every event from FIRST_SEQ on, in order. */
-int trace_rows(struct trace *t, int64_t first_seq, trace_row_visit *visit, void *context);
+/* ---- where events are ---- */
 
 /* Behind the last event that has no row (folded, or there was no room): from this number on each has one. */
 int64_t trace_first_whole_seq(struct trace *t);

@@ -6,18 +6,15 @@
  * recording of `run` a request has the number of its stream.  The scopes that were open say which pool it
  * went to.  The CUDA events that the allocator recorded for a deferred free say when it ended.
  */
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "asked.h"
-#include "sql.h"
 #include "tape_parts.h"
 #include "tape.h"
 #include "trace/ledger/addresses.h"
 #include "trace/ledger/ledger.h"
 
-#define BYTES(c)      "CASE WHEN " c " < 0 THEN -" c " ELSE " c " * 512 END"
 #define SIZE_MOST     (UINT64_C(1) << 46)
 #define ADDRESS_MOST  (UINT64_C(1) << 62)
 #define STREAMS_MOST  60000
@@ -41,6 +38,7 @@ struct waiting { /* a block whose free was deferred */
 
 struct reading {
     struct trace_tape *tape;
+    int64_t device;
     struct tape_held held;
     struct tape_moment *moments;
     size_t moment_count, moments_met;
@@ -48,7 +46,8 @@ struct reading {
     struct vs_table living, deferred; /* blocks by address: their numbers */
     struct vs_table deferred_at;      /* of those of imports: their place in `waiting` */
     int64_t free_seq[RECENT];         /* of the last frees, by the event's place */
-    struct vs_table pieces;           /* the framework's driver memory, by address or handle: 0 */
+    struct vs_table pieces;           /* the framework's driver memory, by address: 0 */
+    struct vs_table created;          /* of that the physical memory, by its event: 0 */
     struct vs_table streams;
     struct vs_table refused;              /* by thread, how often since its last request */
     struct vs_table over;                 /* CUDA events: the block's place in `waiting` */
@@ -58,6 +57,11 @@ struct reading {
     struct scope *scopes;
     size_t scope_count;
 };
+
+static struct tape_event event_of(const struct trace_row *row)
+{
+    return (struct tape_event){.t = row->t, .address = (uint64_t)row->address, .size = tape_bytes(row)};
+}
 
 /* ---- streams and pools ---- */
 
@@ -78,30 +82,30 @@ static uint16_t stream_of(struct reading *r, uint64_t handle, uint64_t pool)
 }
 
 /* The pool that a request goes to: that of the last scope that is open for it; 0: the common one. */
-static uint64_t pool_of(const struct reading *r, const struct tape_row *row)
+static uint64_t pool_of(const struct reading *r, const struct trace_row *row)
 {
     for (size_t i = r->scope_count; i-- > 0;) {
         const struct scope *s = &r->scopes[i];
-        if (s->stream ? s->stream == row->number : s->thread == row->thread)
+        if (s->stream ? s->stream == tape_number(row) : s->thread == row->thread)
             return s->pool;
     }
     return 0;
 }
 
-static void begin_scope(struct reading *r, const struct tape_row *row)
+static void begin_scope(struct reading *r, const struct trace_row *row)
 {
     struct trace_tape *tape = r->tape;
-    bool captured = row->number & CAPTURED;
-    *PUSH(r->scopes, r->scope_count) =
-        (struct scope){row->e.address, row->thread, captured ? row->number >> 1 : 0, tape->scope_count};
+    bool captured = tape_number(row) & CAPTURED;
+    *PUSH(r->scopes, r->scope_count) = (struct scope){
+        (uint64_t)row->address, row->thread, captured ? tape_number(row) >> 1 : 0, tape->scope_count};
     *PUSH(tape->scopes, tape->scope_count) =
-        (struct tape_scope){row->e.address, row->stack, row->seq, tape->n, SIZE_MAX, captured};
+        (struct tape_scope){(uint64_t)row->address, row->stack, row->seq, tape->n, SIZE_MAX, captured};
 }
 
-static void end_scope(struct reading *r, const struct tape_row *row)
+static void end_scope(struct reading *r, const struct trace_row *row)
 {
     for (size_t i = r->scope_count; i-- > 0;) {
-        if (r->scopes[i].pool != row->e.address)
+        if (r->scopes[i].pool != (uint64_t)row->address)
             continue;
         r->tape->scopes[r->scopes[i].told].to = r->tape->n;
         memmove(r->scopes + i, r->scopes + i + 1, (--r->scope_count - i) * sizeof *r->scopes);
@@ -130,38 +134,38 @@ static void not_deferred(struct reading *r, struct waiting *w)
 
 /* 0: not known.  Of a block of up to LARGE its size is the request, rounded to 512 B; in a larger one LARGE
  * may be more. */
-static uint64_t request_of(struct reading *r, const struct tape_row *row)
+static uint64_t request_of(struct reading *r, const struct trace_row *row)
 {
-    uint64_t size = row->e.size;
-    uint64_t bytes = asked_bytes(&r->asked.at[asked_find(&r->asked, row->asked)], size);
+    uint64_t size = tape_bytes(row);
+    uint64_t bytes = asked_bytes(&r->asked.at[asked_find(&r->asked, row->tensor)], size);
     r->tape->asked += bytes > 0;
     r->tape->unasked += !bytes && !r->tape->requests;
     r->tape->unasked_large += !bytes && !r->tape->requests && size > LARGE;
     return bytes;
 }
 
-static void block_alloc(struct reading *r, const struct tape_row *row)
+static void block_alloc(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = row->e;
+    struct tape_event e = event_of(row);
     const struct vs_span *waits;
     while ((waits = vs_spans_from(&r->unfinished, e.address)) && waits->start < e.address + e.size)
         not_deferred(r, &r->waiting[waits->value]);
-    bool arena = row->space == VS_SPACE_ARENA, unknown = !row->number && !arena && !r->tape->imported;
+    bool arena = row->space == VS_SPACE_ARENA, unknown = !tape_number(row) && !arena && !r->tape->imported;
     e.id = r->tape->ids++;
     uint64_t request = request_of(r, row);
     *PUSH(r->tape->extents, r->tape->extent_count) = (struct tape_extent){e.size, request ? request : e.size};
     e.size = r->tape->extents[e.id].request;
     e.what = TAPE_ALLOC;
     e.rounded = !request && !r->tape->requests;
-    e.stream = unknown ? STREAM_UNKNOWN : stream_of(r, row->number, arena ? 0 : pool_of(r, row));
+    e.stream = unknown ? STREAM_UNKNOWN : stream_of(r, tape_number(row), arena ? 0 : pool_of(r, row));
     r->tape->arena = r->tape->arena || arena;
     vs_table_put(&r->living, e.address, e.id);
     push(r, e);
 }
 
-static void block_free(struct reading *r, const struct tape_row *row)
+static void block_free(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = row->e;
+    struct tape_event e = event_of(row);
     e.id = vs_table_remove(&r->living, e.address);
     e.what = TAPE_FREE;
     if (e.id == VS_TABLE_NONE)
@@ -192,15 +196,15 @@ static void waits_for(struct reading *r, size_t free_event, uint64_t event)
 }
 
 /* Says of the free just before that its block is not reusable yet. */
-static void block_deferred(struct reading *r, const struct tape_row *row)
+static void block_deferred(struct reading *r, const struct trace_row *row)
 {
     size_t i = r->tape->n;
     while (i-- > 0 && r->tape->n - i <= RECENT) {
         struct tape_event *e = &r->tape->at[i];
-        if (e->what != TAPE_FREE || e->address != row->e.address)
+        if (e->what != TAPE_FREE || e->address != (uint64_t)row->address)
             continue; /* another thread's event came between */
-        if (row->number && !r->tape->imported) {
-            waits_for(r, i, row->number);
+        if (tape_number(row) && !r->tape->imported) {
+            waits_for(r, i, tape_number(row));
         } else {
             e->deferred = true;
             vs_table_put(&r->deferred, e->address, e->id);
@@ -217,9 +221,9 @@ static void end_wait(struct reading *r, struct waiting *w, int64_t seq)
     *PUSH(r->tape->waits, r->tape->wait_count) = (struct tape_wait){w->seq, seq};
 }
 
-static void block_reusable(struct reading *r, const struct tape_row *row)
+static void block_reusable(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = row->e;
+    struct tape_event e = event_of(row);
     uint32_t at = vs_table_remove(&r->deferred_at, e.address);
     if (at != VS_TABLE_NONE)
         end_wait(r, &r->waiting[at], row->seq);
@@ -229,9 +233,9 @@ static void block_reusable(struct reading *r, const struct tape_row *row)
         push(r, e);
 }
 
-static void event_done(struct reading *r, const struct tape_row *row)
+static void event_done(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = row->e;
+    struct tape_event e = event_of(row);
     uint32_t at = vs_table_remove(&r->over, e.address);
     struct waiting *w = at == VS_TABLE_NONE ? NULL : &r->waiting[at];
     if (!w || !w->events || --w->events)
@@ -247,21 +251,21 @@ static void event_done(struct reading *r, const struct tape_row *row)
 }
 
 /* Another stream uses a block, which waits for that when it is freed. */
-static void block_shared(struct reading *r, const struct tape_row *row)
+static void block_shared(struct reading *r, const struct trace_row *row)
 {
-    uint32_t id = vs_table_get(&r->living, row->e.address);
+    uint32_t id = vs_table_get(&r->living, (uint64_t)row->address);
     if (id != VS_TABLE_NONE)
-        *PUSH(r->tape->shares, r->tape->share_count) = (struct tape_share){id, row->number, row->stack};
+        *PUSH(r->tape->shares, r->tape->share_count) = (struct tape_share){id, tape_number(row), row->stack};
 }
 
-static void block_oom(struct reading *r, const struct tape_row *row)
+static void block_oom(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = row->e;
-    bool unknown = !row->number && !r->tape->imported;
+    struct tape_event e = event_of(row);
+    bool unknown = !tape_number(row) && !r->tape->imported;
     e.what = TAPE_OOM;
     e.address = pool_of(r, row);
     e.rounded = unknown;
-    e.stream = unknown ? 0 : stream_of(r, row->number, e.address);
+    e.stream = unknown ? 0 : stream_of(r, tape_number(row), e.address);
     push(r, e);
 }
 
@@ -275,35 +279,36 @@ static void push_birth(struct reading *r, struct tape_event e, int64_t seq)
 }
 
 /* Driver memory that a framework carves: told by what the file says of its birth, ended by its address. */
-static void driver_memory(struct reading *r, const struct tape_row *row)
+static void driver_memory(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = row->e;
+    struct tape_event e = event_of(row);
     int op = row->op;
     if (op > VS_OP_UNMAP)
         return;
     uint32_t piece;
-    bool begins = op == VS_OP_ALLOC || op == VS_OP_PHYS_CREATE, managed = row->managed != 0;
+    bool managed = tape_managed(row) != VS_NOT_MANAGED;
     e.stream = STREAM_UNKNOWN;
-    e.library = row->managed == VS_UNKNOWN_USE;
+    e.library = tape_managed(row) == VS_UNKNOWN_USE;
     if (r->tape->imported)
-        e.stream = op == VS_OP_ALLOC ? stream_of(r, row->number, pool_of(r, row)) : 0;
-    if (begins && managed)
-        vs_table_put(&r->pieces, e.address, op == VS_OP_ALLOC && r->tape->imported ? e.stream : 0);
-    else if (op == VS_OP_PHYS_RELEASE)
+        e.stream = op == VS_OP_ALLOC ? stream_of(r, tape_number(row), pool_of(r, row)) : 0;
+    if (op == VS_OP_PHYS_CREATE && managed)
+        vs_table_put(&r->created, (uint64_t)row->seq, 0);
+    if (op == VS_OP_PHYS_CREATE || op == VS_OP_PHYS_RELEASE)
         return;
     e.what = op == VS_OP_ALLOC  ? TAPE_SEGMENT_ALLOC
              : op == VS_OP_FREE ? TAPE_SEGMENT_FREE
              : op == VS_OP_MAP  ? TAPE_MAP
                                 : TAPE_UNMAP;
     if (op == VS_OP_ALLOC && managed) {
+        vs_table_put(&r->pieces, e.address, r->tape->imported ? e.stream : 0);
         push_birth(r, e, row->seq);
     } else if (op == VS_OP_FREE && (piece = vs_table_remove(&r->pieces, e.address)) != VS_TABLE_NONE) {
         e.stream = r->tape->imported ? (uint16_t)piece : e.stream;
         push(r, e);
-    } else if (op == VS_OP_MAP && vs_table_get(&r->pieces, row->handle) != VS_TABLE_NONE) {
+    } else if (op == VS_OP_MAP && vs_table_get(&r->created, (uint64_t)row->mate) != VS_TABLE_NONE) {
         vs_table_put(&r->pieces, e.address, 1);
         r->tape->expandable = true;
-        push_birth(r, e, row->seq);
+        push_birth(r, e, row->mate);
     } else if (op == VS_OP_UNMAP && vs_table_remove(&r->pieces, e.address) != VS_TABLE_NONE) {
         push(r, e);
     }
@@ -316,7 +321,7 @@ static void plain(struct reading *r, struct tape_event e, enum tape_what what)
     push(r, e);
 }
 
-static void note_refusal(struct reading *r, const struct tape_row *row)
+static void note_refusal(struct reading *r, const struct trace_row *row)
 {
     uint32_t before = vs_table_get(&r->refused, (uint64_t)row->thread);
     if (row->op == VS_OP_ALLOC || row->op == VS_OP_PHYS_CREATE)
@@ -324,19 +329,19 @@ static void note_refusal(struct reading *r, const struct tape_row *row)
 }
 
 /* The request of ROW met the refusals that its thread met before it. */
-static void push_refusals(struct reading *r, const struct tape_row *row)
+static void push_refusals(struct reading *r, const struct trace_row *row)
 {
     uint32_t n = vs_table_remove(&r->refused, (uint64_t)row->thread);
     for (uint32_t i = 0; n != VS_TABLE_NONE && i < n; i++)
-        plain(r, row->e, TAPE_REFUSED);
+        plain(r, event_of(row), TAPE_REFUSED);
 }
 
 /* ---- rows ---- */
 
-static void read_row(struct reading *r, const struct tape_row *row)
+static void read_row(struct reading *r, const struct trace_row *row)
 {
-    const struct tape_event e = row->e;
-    if (row->refused) {
+    const struct tape_event e = event_of(row);
+    if (row->status == OUT_OF_MEMORY) {
         note_refusal(r, row);
         return;
     }
@@ -401,25 +406,27 @@ static void meet_moments(struct reading *r, int64_t seq)
     }
 }
 
-static void take_row(struct reading *r, struct sqlite3_stmt *s)
+/* Maps, reservations and CUDA events have no device of their own, the beginning of the trace has none. */
+#define ANYWHERE                                                                                             \
+    (EVENT(MAP) | EVENT(UNMAP) | EVENT(VA_RESERVE) | EVENT(EVENT_DONE) | EVENT(RECORD_START) |               \
+     EVENT(EMPTY_CACHE))
+#define WANTED                                                                                               \
+    (ANYWHERE | EVENT(ALLOC) | EVENT(FREE) | EVENT(PHYS_CREATE) | EVENT(PHYS_RELEASE) |                      \
+     EVENT(POOL_RESERVED) | EVENT(GRAPH_NODE) | EVENT(BLOCK_ALLOC) | EVENT(BLOCK_FREE) | EVENT(BLOCK_OOM) |  \
+     EVENT(ARENA_RESERVED) | EVENT(BLOCK_DEFERRED) | EVENT(BLOCK_REUSABLE) | EVENT(MEMORY_LIMIT) |           \
+     EVENT(POOL_BEGIN) | EVENT(POOL_END) | EVENT(BLOCK_SHARED) | EVENT(PHYS_FREED) | EVENT(FREE_MISSED) |    \
+     EVENT(CONTEXT_FREED))
+
+static bool take_row(void *reading, const struct trace_row *row)
 {
-    struct tape_row row = {.op = sqlite3_column_int(s, 0),
-                           .e = {.t = trace_sql_amount(s, 1),
-                                 .address = (uint64_t)trace_sql_amount(s, 2),
-                                 .size = (uint64_t)trace_sql_amount(s, 3)},
-                           .number = (uint64_t)sqlite3_column_int64(s, 4),
-                           .managed = sqlite3_column_int(s, 5),
-                           .space = sqlite3_column_int(s, 6),
-                           .handle = (uint64_t)trace_sql_amount(s, 7),
-                           .thread = sqlite3_column_int64(s, 8),
-                           .refused = sqlite3_column_int(s, 9) == OUT_OF_MEMORY,
-                           .asked = sqlite3_column_int64(s, 10),
-                           .seq = sqlite3_column_int64(s, 11),
-                           .stack = sqlite3_column_int64(s, 12),
-                           .mate = sqlite3_column_int64(s, 14)};
-    meet_moments(r, sqlite3_column_int64(s, 13));
-    if (row.e.size < SIZE_MOST && row.e.address < ADDRESS_MOST) /* else damaged */
-        read_row(r, &row);
+    struct reading *r = reading;
+    bool here = row->device == r->device || ANYWHERE >> row->op & 1;
+    if (!here || row->taken_back || (row->status && row->status != OUT_OF_MEMORY))
+        return true;
+    meet_moments(r, row->seq);
+    if (tape_bytes(row) < SIZE_MOST && (uint64_t)row->address < ADDRESS_MOST) /* else damaged */
+        read_row(r, row);
+    return true;
 }
 
 int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
@@ -437,35 +444,14 @@ int trace_tape_at(struct trace *t, int64_t device, struct tape_moment *moments, 
                   struct trace_tape *tape)
 {
     *tape = (struct trace_tape){0};
-    struct reading r = {.tape = tape, .moments = moments, .moment_count = n};
+    struct reading r = {.tape = tape, .device = device, .moments = moments, .moment_count = n};
     tape_read_settings(t, tape);
     if (asked_read(t, &r.asked))
         return -1;
     if (tape->imported) /* number 0: what an import does not say of maps */
         stream_of(&r, 0, 0);
-    /* maps, reservations and events have no device of their own, the beginning of the trace has none */
-    struct sqlite3_stmt *s = trace_sql(
-        t,
-        "SELECT e.op, e.t, " BYTES("e.address") ", " BYTES(
-            "e.size") ", k.stream, CASE WHEN EXISTS (SELECT 1 FROM amend a WHERE a.seq = e.seq AND a.op = "
-                      "50) THEN 1 ELSE k.managed END, k.space, "
-                      "CASE WHEN e.op = 7 THEN (SELECT " BYTES(
-                          "p.address") " FROM ev p WHERE p.seq = e.mate) END, k.thread, k.status, k.tensor, "
-                                       "CASE WHEN e.op = 7 THEN e.mate ELSE e.seq END, e.stack, e.seq, "
-                                       "e.mate "
-                                       "FROM ev e CROSS JOIN "
-                                       "kind k ON k.id = e.kind WHERE (e.device = ?1 OR "
-                                       "e.op IN (7, 8, 9, 29, 34, 36)) AND "
-                                       "e.op IN (1, 2, 4, 6, 7, 8, 9, 12, 13, 20, 21, 22, 25, 27, 28, 29, "
-                                       "34, "
-                                       "36, 37, 38, 39, 44, 51, 52, 53) AND k.status IN (0, 2) "
-                                       "AND e.seq NOT IN (SELECT seq FROM amend WHERE op = 3) AND e.seq <= "
-                                       "?2 "
-                                       "ORDER BY e.seq",
-        2, device, n ? moments[n - 1].seq : INT64_MAX);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        take_row(&r, s);
+    const struct trace_part part = {UNKNOWN, 0, n ? moments[n - 1].seq : INT64_MAX, WANTED};
+    int result = trace_rows(t, &part, take_row, &r);
     meet_moments(&r, INT64_MAX);
     tape_held_free(&r.held);
     for (size_t i = 0; i < r.waiting_count; i++)
@@ -482,17 +468,15 @@ int trace_tape_at(struct trace *t, int64_t device, struct tape_moment *moments, 
     vs_table_free(&r.deferred);
     vs_table_free(&r.deferred_at);
     vs_table_free(&r.pieces);
+    vs_table_free(&r.created);
     vs_table_free(&r.streams);
     vs_table_free(&r.over);
     vs_table_free(&r.refused);
     vs_spans_free(&r.reserved);
     vs_spans_free(&r.unfinished);
-    for (size_t i = 0; tape->imported && i < r.waiting_count; i++)
-        if (r.waiting[i].events)
-            end_wait(&r, &r.waiting[i], INT64_MAX);
     free(r.waiting);
     free(r.scopes);
-    return trace_sql_done(t, s, code);
+    return result;
 }
 
 void trace_free_tape(struct trace_tape *tape)

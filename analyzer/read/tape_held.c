@@ -12,7 +12,7 @@
 #include "trace/event.h"
 #include "trace/ledger/ledger.h"
 
-static int64_t *live_of(struct tape_moment *m, const struct tape_row *row)
+static int64_t *live_of(struct tape_moment *m, const struct trace_row *row)
 {
     return row->space == VS_SPACE_POOL    ? &m->pool_live
            : row->space == VS_SPACE_GRAPH ? &m->graph_live
@@ -31,40 +31,40 @@ static struct tape_holder *holder(struct tape_moment *m, uint64_t handle, bool g
 }
 
 /* The driver is asked after an allocation on the same thread: that one made the pool grow. */
-static void pool_figure(struct tape_held *h, const struct tape_row *row)
+static void pool_figure(struct tape_held *h, const struct trace_row *row)
 {
-    struct tape_holder *pool = holder(&h->now, row->e.address, row->space == VS_SPACE_GRAPH);
+    struct tape_holder *pool = holder(&h->now, (uint64_t)row->address, row->space == VS_SPACE_GRAPH);
     uint32_t asked = vs_table_get(&h->asked, (uint64_t)row->thread);
-    if ((int64_t)row->e.size > pool->bytes && asked != VS_TABLE_NONE)
+    if ((int64_t)tape_bytes(row) > pool->bytes && asked != VS_TABLE_NONE)
         pool->stack = asked;
-    pool->bytes = (int64_t)row->e.size;
+    pool->bytes = (int64_t)tape_bytes(row);
 }
 
-static void begins(struct tape_held *h, const struct tape_row *row)
+static void begins(struct tape_held *h, const struct trace_row *row)
 {
     int64_t *live = live_of(&h->now, row);
-    if (row->managed == VS_UNKNOWN_USE) {
-        h->now.library += (int64_t)row->e.size;
+    if (tape_managed(row) == VS_UNKNOWN_USE) {
+        h->now.library += (int64_t)tape_bytes(row);
         vs_table_put(&h->library, (uint64_t)row->seq, 0);
     }
     if (live)
-        *live += (int64_t)row->e.size;
+        *live += (int64_t)tape_bytes(row);
     if (row->space == VS_SPACE_POOL)
         vs_table_put(&h->asked, (uint64_t)row->thread, (uint32_t)row->stack);
 }
 
-static void ends(struct tape_held *h, const struct tape_row *row)
+static void ends(struct tape_held *h, const struct trace_row *row)
 {
     int64_t *live = live_of(&h->now, row);
     if (row->mate <= 0)
         return;
     if (vs_table_remove(&h->library, (uint64_t)row->mate) != VS_TABLE_NONE)
-        h->now.library -= (int64_t)row->e.size;
+        h->now.library -= (int64_t)tape_bytes(row);
     if (live)
-        *live -= (int64_t)row->e.size;
+        *live -= (int64_t)tape_bytes(row);
 }
 
-void tape_held_row(struct tape_held *h, struct trace_tape *tape, const struct tape_row *row)
+void tape_held_row(struct tape_held *h, struct trace_tape *tape, const struct trace_row *row)
 {
     switch (row->op) {
     case VS_OP_ALLOC:
@@ -82,12 +82,12 @@ void tape_held_row(struct tape_held *h, struct trace_tape *tape, const struct ta
         pool_figure(h, row);
         break;
     case VS_OP_ARENA_RESERVED:
-        h->now.arena_held = (int64_t)row->e.size;
+        h->now.arena_held = (int64_t)tape_bytes(row);
         break;
     case VS_OP_GRAPH_NODE:
-        if (row->e.size)
+        if ((int64_t)tape_bytes(row))
             *PUSH(tape->nodes, tape->node_count) =
-                (struct tape_node){row->stack, (int64_t)row->e.size, row->number};
+                (struct tape_node){row->stack, (int64_t)tape_bytes(row), tape_number(row)};
         break;
     default:
         break;

@@ -5,27 +5,35 @@
 #ifndef VS_READ_TAPE_PARTS_H
 #define VS_READ_TAPE_PARTS_H
 
+#include "events.h"
 #include "tape.h"
 #include "trace/ledger/addresses.h"
+#include "trace/ledger/ledger.h"
 #include "trace/ledger/spans.h"
 
 #define STREAM_UNKNOWN UINT16_MAX
 
-struct tape_row { /* of table ev */
-    struct tape_event e;
-    int op, managed;
-    bool refused;
-    uint64_t number, handle; /* kind.stream; of a map its memory */
-    int64_t thread, space, asked, stack, mate;
-    int64_t seq; /* of a map: of the event that made its memory */
-};
+/* Of a row: its bytes, 0 where the file has none; the number of its stream; enum vs_managed as the whole file
+ * knows it. */
+static inline uint64_t tape_bytes(const struct trace_row *row)
+{
+    return row->size > 0 ? (uint64_t)row->size : 0;
+}
+static inline uint64_t tape_number(const struct trace_row *row)
+{
+    return (uint64_t)row->stream;
+}
+static inline int tape_managed(const struct trace_row *row)
+{
+    return row->reclassified ? VS_MANAGED : row->managed;
+}
 
 struct tape_held { /* what is no caching allocator's, as of the last row (tape_held.c) */
     struct tape_moment now;
     struct vs_table asked;   /* by thread: the call stack of its last allocation out of a pool */
     struct vs_table library; /* living allocations of pools whose use is unknown, by number */
 };
-void tape_held_row(struct tape_held *h, struct trace_tape *tape, const struct tape_row *row);
+void tape_held_row(struct tape_held *h, struct trace_tape *tape, const struct trace_row *row);
 void tape_held_copy(const struct tape_held *h, struct tape_moment *m);
 void tape_held_free(struct tape_held *h);
 
