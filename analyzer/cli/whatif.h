@@ -26,8 +26,8 @@ enum policy { LIVE, NATIVE, EXPANDABLE, ARENA, PACKED, ASYNC, POLICIES };
 extern const char *const whatif_policies[]; /* their names, and NULL */
 
 struct options {
-    const char *policy, *capacity;
-    struct law_request sizes; /* --batch and --seq: of several recordings */
+    const char *policy, *capacity, *plot; /* plot: gone */
+    struct law_request sizes;             /* --batch and --seq: of several recordings */
     int64_t device, process;
     struct arg_list edits;
     bool json, bytes, why;

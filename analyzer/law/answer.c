@@ -1,7 +1,4 @@
-/*
- * answer.c - see law.h: from the recordings to an answer, which the files beside this one print
- * (answer_text.c, answer_trust.c, answer_json.c), or a picture.
- */
+/* answer.c - see law.h: from the recordings to an answer; answer_text.c prints it. */
 #include "answer.h"
 
 #include <inttypes.h>
@@ -10,62 +7,82 @@
 #include "base/commands.h"
 #include "base/shown.h"
 #include "base/wrap.h"
-#include "plot/curves.h"
 
-enum law_found answer_largest(struct answer *a, bool longest, int64_t x, enum law_policy policy,
-                              int64_t *best, uint64_t *retries)
+/* ---- as JSON (docs/json.md) ---- */
+
+static void json_points(struct answer *a, struct json *j)
 {
-    const struct law_list *along = longest ? &a->seq : &a->batch;
-    return (longest ? law_longest : law_largest)(&a->model, x, along->at[0], along->at[along->n - 1], policy,
-                                                 a->q->capacity, best, retries);
+    json_begin(j, "points", '[');
+    for (size_t b = 0; b < a->batch.n; b++)
+        for (size_t s = 0; s < a->seq.n; s++) {
+            struct law_point at = {a->batch.at[b], a->seq.at[s]};
+            json_begin(j, NULL, '{');
+            json_int(j, "batch", at.batch);
+            json_int(j, "seq", at.seq);
+            for (int p = 0; p < LAW_POLICIES; p++) {
+                struct law_answer one = law_play(&a->model, at, (enum law_policy)p, a->q->capacity);
+                json_begin(j, law_policy_names[p], '{');
+                struct law_answer whole = law_play(&a->model, at, (enum law_policy)p, 0);
+                struct law_span span = law_play_span(&a->model, at, (enum law_policy)p);
+                json_int(j, "bytes", (int64_t)whole.bytes);
+                json_int(j, "least_bytes", (int64_t)span.least);
+                json_int(j, "most_bytes", (int64_t)span.most);
+                json_int(j, "allocated_bytes", whole.allocated ? (int64_t)whole.allocated : UNKNOWN);
+                json_bool(j, "fits", one.fits);
+                json_int(j, "retries", (int64_t)one.retries);
+                json_end(j);
+            }
+            json_end(j);
+        }
+    json_end(j);
 }
 
-double answer_slope(const struct law *law, int64_t batch)
+static void json_largest(struct answer *a, struct json *j)
 {
-    return law->of[TERM_TOKENS] * (double)batch + law->of[TERM_LENGTH];
+    static const char *const found_names[] = {"found", "nothing fits", "all fit"};
+    bool longest = a->seq.n > 1;
+    const struct law_list *rows = longest ? &a->batch : &a->seq;
+    json_begin(j, "largest", '[');
+    for (size_t i = 0; i < rows->n && a->q->capacity; i++)
+        for (int p = 0; p < LAW_POLICIES; p++) {
+            int64_t best;
+            uint64_t retries;
+            enum law_found found = law_largest(&a->model, longest, rows->at[i], longest ? &a->seq : &a->batch,
+                                               (enum law_policy)p, a->q->capacity, &best, &retries);
+            json_begin(j, NULL, '{');
+            json_int(j, longest ? "batch" : "seq", rows->at[i]);
+            json_text(j, "policy", law_policy_names[p]);
+            json_text(j, "found", found_names[found]);
+            json_int(j, longest ? "seq" : "batch", found == LAW_NOTHING_FITS ? UNKNOWN : best);
+            json_int(j, "retries", found == LAW_NOTHING_FITS ? UNKNOWN : (int64_t)retries);
+            json_end(j);
+        }
+    json_end(j);
 }
 
-double answer_square(const struct law *law, int64_t batch)
+static void print_json(struct answer *a)
 {
-    return law->of[TERM_SQUARE] * (double)batch + law->of[TERM_LENGTH_SQUARE];
+    struct json j;
+    const struct law_model *m = &a->model;
+    json_document(&j, stdout);
+    json_int(&j, "device", a->runs.device);
+    json_text(&j, "dry", trace_dry(&a->runs.at[0].t));
+    json_int(&j, "runs", (int64_t)a->runs.n);
+    json_int(&j, "steps", (int64_t)m->base->steps);
+    json_int(&j, "blocks", m->base->tape.ids);
+    json_int(&j, "blocks_exact", (int64_t)m->by_trust[LAW_EXACT]);
+    json_int(&j, "blocks_near", (int64_t)m->by_trust[LAW_NEAR]);
+    json_int(&j, "blocks_switching", (int64_t)m->switching);
+    json_int(&j, "blocks_without_law", (int64_t)m->by_trust[LAW_NONE]);
+    json_int(&j, "blocks_not_in_all", (int64_t)m->some);
+    json_int(&j, "blocks_missing", (int64_t)m->missing);
+    json_int(&j, "capacity_bytes", a->q->capacity ? (int64_t)a->q->capacity : UNKNOWN);
+    json_points(a, &j);
+    json_largest(a, &j);
+    json_close(&j);
 }
 
-static void add_policy(struct answer *a, struct curve_panel *panel, int64_t batch, bool along_seq, int p,
-                       int color)
-{
-    const struct law_list *xs = along_seq ? &a->seq : &a->batch;
-    char *name = xformat("%s %" PRId64 ", %s", along_seq ? "batch" : "seq", batch,
-                         p == LAW_LIVE ? "allocated" : law_policy_names[p]);
-    struct curve *c = curves_add(panel, name, color, p == LAW_LIVE);
-    for (size_t i = 0; c && i < xs->n; i++) {
-        struct law_point at =
-            along_seq ? (struct law_point){batch, xs->at[i]} : (struct law_point){xs->at[i], batch};
-        double gib = (double)law_play(&a->model, at, (enum law_policy)p, 0).bytes / (1 << 30);
-        *PUSH(c->points, c->n) = (struct curve_point){(double)xs->at[i], gib, gib, gib};
-    }
-}
-
-/* A panel for the first and one for the last batch (or length, where one length alone was asked for). */
-static int draw(struct answer *a)
-{
-    bool along_seq = a->seq.n > 1;
-    const struct law_list *rows = along_seq ? &a->batch : &a->seq;
-    struct curves *c = xrealloc(NULL, sizeof *c);
-    *c = (struct curves){.title = xformat("from %zu short recordings", a->runs.n),
-                         .x = along_seq ? "seq" : "batch"};
-    for (size_t i = 0; i<rows->n; i += rows->n> 1 ? rows->n - 1 : 1) {
-        struct curve_panel *panel = &c->panels[c->n++];
-        *panel = (struct curve_panel){.title = "allocated, and reserved by allocator",
-                                      .unit = "GiB",
-                                      .limit = (double)a->q->capacity / (1 << 30)};
-        for (int p = 0; p < LAW_POLICIES; p++)
-            add_policy(a, panel, rows->at[i], along_seq, p, p);
-    }
-    int status = curves_draw(c, "whatif", a->q->plot);
-    curves_free(c);
-    free(c);
-    return status;
-}
+/* ---- all ---- */
 
 static int read_axis(const struct answer *a, const char *text, bool batch, struct law_list *list)
 {
@@ -119,14 +136,12 @@ int law_whatif(const struct law_request *request, char **files, size_t n)
     if (!bad)
         bad = law_model(&a.model, &a.runs);
     if (!bad && request->json) {
-        answer_print_json(&a);
+        print_json(&a);
     } else if (!bad) {
         wrap_page_begin(false);
         answer_print_text(&a);
         wrap_page_end();
     }
-    if (!bad && request->plot)
-        bad = draw(&a);
     law_free_model(&a.model);
     law_free_runs(&a.runs);
     return bad ? bad : EXIT_GOOD;

@@ -17,16 +17,6 @@ struct answer {
     struct law_list batch, seq; /* the sizes asked about */
 };
 
-/* The largest that fits at X of the one axis, along the other. */
-enum law_found answer_largest(struct answer *a, bool longest, int64_t x, enum law_policy policy,
-                              int64_t *best, uint64_t *retries);
-/* By how many bytes LAW grows with a token of length, and with the square of the length. */
-double answer_slope(const struct law *law, int64_t batch);
-double answer_square(const struct law *law, int64_t batch);
-
-/* How far it can be relied on: the laws against what was recorded, and what has none. */
-void answer_print_trust(struct answer *a);
 void answer_print_text(struct answer *a);
-void answer_print_json(struct answer *a);
 
 #endif

@@ -16,8 +16,7 @@ struct candidate { /* a process */
     char *word;    /* FILE#N */
     int64_t batch, seq, rank, held;
     enum verdict verdict;
-    char **others; /* its labels that are no size, "attention=eager", by name */
-    size_t other_count;
+    char *program; /* its labels that are no size, "attention=eager, lr=1"; "" */
 };
 
 /* ---- one file ---- */
@@ -36,8 +35,12 @@ static enum verdict judge(const struct candidate *c, struct trace *t)
 static void read_candidate(struct candidate *c, char *word)
 {
     struct trace t;
-    *c = (struct candidate){
-        .word = word, .batch = UNKNOWN, .seq = UNKNOWN, .rank = UNKNOWN, .verdict = UNREADABLE};
+    *c = (struct candidate){.word = word,
+                            .batch = UNKNOWN,
+                            .seq = UNKNOWN,
+                            .rank = UNKNOWN,
+                            .verdict = UNREADABLE,
+                            .program = xstrdup("")};
     if (trace_open(&t, word)) {
         complain("%s", t.why);
         return;
@@ -45,7 +48,7 @@ static void read_candidate(struct candidate *c, char *word)
     law_label_sizes(&t, &c->batch, &c->seq);
     for (size_t i = 0; i < t.label_count; i++)
         if (strcmp(t.labels[i].name, "batch") != 0 && strcmp(t.labels[i].name, "seq") != 0)
-            *PUSH(c->others, c->other_count) = xformat("%s=%s", t.labels[i].name, t.labels[i].value);
+            xappend(&c->program, "%s%s=%s", *c->program ? ", " : "", t.labels[i].name, t.labels[i].value);
     c->rank = t.process.rank;
     for (size_t i = 0; i < t.peak_count; i++)
         if (!strcmp(t.peaks[i].kind, "framework") && t.peaks[i].bytes > c->held)
@@ -58,9 +61,7 @@ static void free_candidates(struct candidate *all, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         free(all[i].word);
-        for (size_t k = 0; k < all[i].other_count; k++)
-            free(all[i].others[k]);
-        free(all[i].others);
+        free(all[i].program);
     }
     free(all);
 }
@@ -104,62 +105,32 @@ static size_t choose(struct candidate *all, size_t n, int64_t rank, char **out)
 
 /* ---- programs ---- */
 
-static bool has_other(const struct candidate *c, const char *label)
-{
-    for (size_t i = 0; i < c->other_count; i++)
-        if (!strcmp(c->others[i], label))
-            return true;
-    return false;
-}
-
 /* The first of N usable ones that has other labels than the first of all; N: they are of one program. */
 static size_t find_other_program(const struct candidate *all, size_t n)
 {
-    for (size_t i = 1; i < n; i++) {
-        if (all[i].other_count != all[0].other_count)
-            return i;
-        for (size_t k = 0; k < all[i].other_count; k++)
-            if (!has_other(&all[0], all[i].others[k]))
-                return i;
-    }
-    return n;
-}
-
-/* The labels that C has and D has not; the caller frees it. */
-static char *own_labels(const struct candidate *c, const struct candidate *d)
-{
-    char *text = NULL;
-    for (size_t i = 0; i < c->other_count; i++)
-        if (!has_other(d, c->others[i])) {
-            char *longer = xformat("%s%s%s", text ? text : "", text ? ", " : "", c->others[i]);
-            free(text);
-            text = longer;
-        }
-    return text ? text : xstrdup("no such label");
+    size_t i = 1;
+    while (i < n && !strcmp(all[i].program, all[0].program))
+        i++;
+    return i < n ? i : n;
 }
 
 static void complain_of_programs(const char *file, const struct candidate *a, const struct candidate *b)
 {
-    char *one = own_labels(a, b), *two = own_labels(b, a);
-    char *own = xstrdup(shown(file)), *its = xstrdup(shown(one));
+    static const char none[] = "no such label";
+    char *words[] = {xstrdup(shown(file)), xstrdup(shown(*a->program ? a->program : none))};
     complain("whatif: %s has recordings of %s and of %s, for which no one law holds: name those of one, %s "
              "and so on",
-             own, its, shown(two), shown(a->word));
-    free(own);
-    free(its);
-    free(one);
-    free(two);
+             words[0], words[1], shown(*b->program ? b->program : none), shown(a->word));
+    free(words[0]);
+    free(words[1]);
 }
 
 /* ---- what is left out ---- */
 
-static char *add_reason(char *text, size_t n, const char *what)
+static void add_reason(char **text, size_t n, const char *what)
 {
-    if (!n)
-        return text;
-    char *longer = xformat("%s%s%zu %s", text ? text : "", text ? ", " : "; left out: ", n, what);
-    free(text);
-    return longer;
+    if (n)
+        xappend(text, "%s%zu %s", **text ? ", " : "; left out: ", n, what);
 }
 
 /* COUNT of N were taken, of SIZES sizes, of USABLE ones; WHOSE: " of rank 1". */
@@ -176,15 +147,16 @@ static void say_left_out(const char *file, const struct candidate *all, size_t n
         if (all[i].verdict == UNSIZED && unsized == n)
             unsized = i;
     }
-    char *why = add_reason(NULL, usable - sizes, "of a size that another one has");
-    why = add_reason(why, sizes - count, "larger than these");
+    char *why = xstrdup("");
+    add_reason(&why, usable - sizes, "of a size that another one has");
+    add_reason(&why, sizes - count, "larger than these");
     for (size_t v = USABLE + 1; v < VERDICTS; v++)
-        why = add_reason(why, left[v], what[v]);
+        add_reason(&why, left[v], what[v]);
     char *name =
         unsized < n ? xformat(" (name each as %s:batch=4,seq=1024)", shown(all[unsized].word)) : xstrdup("");
     complain("whatif: %s: %zu of its %s taken%s%s%s%s", shown(file), count,
              units_count((int64_t)n, "recording").s, whose, count ? ": one for each batch and length" : "",
-             why ? why : "", name);
+             why, name);
     free(name);
     free(why);
 }

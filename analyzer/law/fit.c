@@ -43,7 +43,8 @@ static double bytes_of(const double *of, int64_t batch, int64_t seq)
     return sum > 0 ? sum : 0;
 }
 
-const double *law_terms(const struct law *law, int64_t batch, int64_t seq)
+/* The coefficients that law_bytes takes there. */
+static const double *terms_at(const struct law *law, int64_t batch, int64_t seq)
 {
     double tokens = law_term(TERM_TOKENS, batch, seq);
     if (tokens >= (double)law->from)
@@ -55,7 +56,7 @@ const double *law_terms(const struct law *law, int64_t batch, int64_t seq)
 
 double law_bytes(const struct law *law, int64_t batch, int64_t seq)
 {
-    return bytes_of(law_terms(law, batch, seq), batch, seq);
+    return bytes_of(terms_at(law, batch, seq), batch, seq);
 }
 
 double law_bytes_least(const struct law *law, int64_t batch, int64_t seq)

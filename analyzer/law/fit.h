@@ -49,8 +49,6 @@ struct law law_fit(const struct law_sample *samples, size_t n, const struct law 
 double law_bytes(const struct law *law, int64_t batch, int64_t seq);
 /* Likewise the less of both; elsewhere the same. */
 double law_bytes_least(const struct law *law, int64_t batch, int64_t seq);
-/* The coefficients that law_bytes takes there. */
-const double *law_terms(const struct law *law, int64_t batch, int64_t seq);
 double law_term(enum law_term term, int64_t batch, int64_t seq);
 
 /* Two terms of those that can't be told apart by runs at POINTS; false: all can. */

@@ -12,7 +12,6 @@ struct law_request {
     uint64_t capacity;       /* 0: no end */
     int64_t device;          /* UNKNOWN: the first that has blocks */
     bool json, bytes;
-    const char *plot; /* a file for the picture; NULL: none */
 };
 
 /* The exit status; what goes wrong is said. */

@@ -64,15 +64,4 @@ struct law_span {
 };
 struct law_span law_play_span(struct law_model *m, struct law_point at, enum law_policy policy);
 
-/* The peak of allocated at AT: how much, and of the blocks alive then what depends on what. */
-struct law_peak {
-    uint64_t bytes;
-    uint32_t block;           /* whose birth reached it */
-    struct law sum;           /* of all laws of the blocks alive then */
-    uint64_t guessed;         /* bytes of those without a law */
-    const char *phase;        /* of the birth */
-    const char *line, *layer; /* NULL: unknown */
-};
-struct law_peak law_peak(struct law_model *m, struct law_point at);
-
 #endif

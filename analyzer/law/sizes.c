@@ -102,13 +102,15 @@ int law_check_design(const struct law_runs *runs, const struct law_list *batch, 
     return 0;
 }
 
-int64_t law_granule(const struct law_runs *runs)
+/* Lengths that are looked at are multiples of the largest power of two, 64 at most, that divides those of the
+ * runs. */
+static int64_t granule(const struct law_runs *runs)
 {
-    int64_t granule = GRANULE;
+    int64_t n = GRANULE;
     for (size_t i = 0; i < runs->n; i++)
-        while (runs->at[i].seq % granule)
-            granule /= 2;
-    return granule;
+        while (runs->at[i].seq % n)
+            n /= 2;
+    return n;
 }
 
 /* ---- the largest that fits ---- */
@@ -154,73 +156,17 @@ static enum law_found halve(const struct search *s, int64_t least, int64_t most,
     return LAW_FOUND;
 }
 
-enum law_found law_longest(struct law_model *m, int64_t batch, int64_t least, int64_t most,
-                           enum law_policy policy, uint64_t capacity, int64_t *seq, uint64_t *retries)
+enum law_found law_largest(struct law_model *m, bool longest, int64_t x, const struct law_list *along,
+                           enum law_policy policy, uint64_t capacity, int64_t *best, uint64_t *retries)
 {
-    struct search s = {m, policy, capacity, {batch, 0}};
-    return halve(&s, least, most, law_granule(m->runs), seq, retries);
-}
-
-enum law_found law_largest(struct law_model *m, int64_t seq, int64_t least, int64_t most,
-                           enum law_policy policy, uint64_t capacity, int64_t *batch, uint64_t *retries)
-{
-    struct search s = {m, policy, capacity, {0, seq}};
-    enum law_found found = halve(&s, least, most, 1, batch, retries);
-    while (found == LAW_ALL_FIT && most < BATCH_MOST) {
+    struct law_point fixed = longest ? (struct law_point){x, 0} : (struct law_point){0, x};
+    struct search s = {m, policy, capacity, fixed};
+    int64_t least = along->at[0], most = along->at[along->n - 1], step = longest ? granule(m->runs) : 1;
+    enum law_found found = halve(&s, least, most, step, best, retries);
+    while (!longest && found == LAW_ALL_FIT && most < BATCH_MOST) {
         least = most; /* fits */
         most *= 2;
-        found = halve(&s, least, most, 1, batch, retries);
+        found = halve(&s, least, most, step, best, retries);
     }
     return found;
-}
-
-/* ---- where the peak lies ---- */
-
-/* One phase holds a peak in many places; only the phase makes a stretch. */
-static bool same_place(const struct law_peak *a, const struct law_peak *b)
-{
-    return (!a->phase && !b->phase) || (a->phase && b->phase && !strcmp(a->phase, b->phase));
-}
-
-/* The first length in (FROM, TO] whose peak is not where that of FROM is. */
-static int64_t first_other(struct law_model *m, int64_t batch, int64_t from, int64_t to,
-                           const struct law_peak *place)
-{
-    int64_t step = law_granule(m->runs), low = 0, high = (to - from + step - 1) / step;
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        struct law_peak p = law_peak(m, (struct law_point){batch, from + middle * step});
-        if (same_place(&p, place))
-            low = middle;
-        else
-            high = middle;
-    }
-    return from + high * step < to ? from + high * step : to;
-}
-
-struct law_shape law_shape(struct law_model *m, int64_t batch, const struct law_list *seq)
-{
-    struct law_shape shape = {.n = 0};
-    struct law_stretch *now = &shape.at[shape.n++];
-    *now =
-        (struct law_stretch){seq->at[0], seq->at[0], law_peak(m, (struct law_point){batch, seq->at[0]}), {0}};
-    now->end = now->begin;
-    for (size_t i = 1; i < seq->n; i++) {
-        struct law_peak p = law_peak(m, (struct law_point){batch, seq->at[i]});
-        if (!same_place(&p, &now->begin)) {
-            int64_t first = first_other(m, batch, now->to, seq->at[i], &now->begin);
-            if (shape.n == sizeof shape.at / sizeof *shape.at) {
-                shape.more = true;
-                break;
-            }
-            int64_t before = first - law_granule(m->runs);
-            now->to = first;
-            now->end = law_peak(m, (struct law_point){batch, before > now->from ? before : now->from});
-            now = &shape.at[shape.n++];
-            *now = (struct law_stretch){first, first, law_peak(m, (struct law_point){batch, first}), {0}};
-        }
-        now->to = seq->at[i];
-        now->end = p;
-    }
-    return shape;
 }

@@ -21,29 +21,10 @@ void law_own_list(const struct law_runs *runs, bool batch, struct law_list *list
 /* 0, or 2, said, where the runs can't tell what is asked. */
 int law_check_design(const struct law_runs *runs, const struct law_list *batch, const struct law_list *seq);
 
-/* Lengths that are looked at: multiples of the largest power of two, 64 at most, that divides those of the
- * runs. */
-int64_t law_granule(const struct law_runs *runs);
-
 enum law_found { LAW_FOUND, LAW_NOTHING_FITS, LAW_ALL_FIT };
-/* The longest at BATCH between LEAST and MOST that CAPACITY is enough for, in steps of the granule from LEAST
- * on. */
-enum law_found law_longest(struct law_model *m, int64_t batch, int64_t least, int64_t most,
-                           enum law_policy policy, uint64_t capacity, int64_t *seq, uint64_t *retries);
-/* Likewise the largest batch at SEQ, also above MOST: LAW_ALL_FIT where there is no end to it. */
-enum law_found law_largest(struct law_model *m, int64_t seq, int64_t least, int64_t most,
-                           enum law_policy policy, uint64_t capacity, int64_t *batch, uint64_t *retries);
-
-/* Where the peak of allocated lies, as the length grows at a batch. */
-struct law_stretch {
-    int64_t from, to; /* lengths; to is the last of the stretch */
-    struct law_peak begin, end;
-};
-struct law_shape {
-    struct law_stretch at[8];
-    size_t n;
-    bool more; /* there are more */
-};
-struct law_shape law_shape(struct law_model *m, int64_t batch, const struct law_list *seq);
+/* The largest that CAPACITY is enough for at X of the one axis: LONGEST, the length at a batch, as far as
+ * ALONG goes; else the batch at a length, also above ALONG: LAW_ALL_FIT where there is no end to it. */
+enum law_found law_largest(struct law_model *m, bool longest, int64_t x, const struct law_list *along,
+                           enum law_policy policy, uint64_t capacity, int64_t *best, uint64_t *retries);
 
 #endif

@@ -123,7 +123,7 @@ static void write_text(void *context, FILE *out)
     curves_text(c, c->size[0] ? (size_t)c->size[0] : page_width(), out);
 }
 
-int curves_draw_as(const struct curves *c, const char *path, enum picture_format format)
+int curves_draw(const struct curves *c, const char *path, enum picture_format format)
 {
     struct curves copy = *c; /* the writer's context is not const */
     if (format == FORMAT_TEXT)
@@ -133,12 +133,4 @@ int curves_draw_as(const struct curves *c, const char *path, enum picture_format
         &copy,
         {c->size[0] ? c->size[0] : WIDE, c->size[1] ? c->size[1] : PANEL_TITLE + PANEL_HIGH * (int64_t)c->n}};
     return output_draw_script(&d, path ? path : "-", format);
-}
-
-int curves_draw(const struct curves *c, const char *command, const char *path)
-{
-    enum picture_format format = output_format(path, NULL);
-    if (format == FORMAT_BAD)
-        return output_no_format(command, path);
-    return curves_draw_as(c, path, format);
 }

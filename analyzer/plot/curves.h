@@ -38,10 +38,8 @@ struct curves {
     int64_t size[2]; /* pixels, columns of text; 0: as many as the panels need */
 };
 
-/* Into PATH in the format of its name (.png, .svg, .pdf, .gp, .txt); 0, or 2, said in the name of COMMAND. */
-int curves_draw(const struct curves *c, const char *command, const char *path);
-/* Likewise in any format, text too, PATH as of output_draw. */
-int curves_draw_as(const struct curves *c, const char *path, enum picture_format format);
+/* Into PATH, as of output_draw; 0, or 2, said. */
+int curves_draw(const struct curves *c, const char *path, enum picture_format format);
 /* In rows of about WIDTH columns. */
 void curves_text(const struct curves *c, size_t width, FILE *out);
 /* The next curve of a panel; NULL: it is full. */

@@ -199,7 +199,7 @@ int sweep_picture_draw(const struct trace_sweep *s, const struct sweep_picture *
     drop_empty(d.c);
     int status =
         d.c->n
-            ? curves_draw_as(d.c, how->path, how->format)
+            ? curves_draw(d.c, how->path, how->format)
             : complain(
                   "%s: no point that ended well has figures to draw: the log in each point's folder says why",
                   how->command);

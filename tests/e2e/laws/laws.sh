@@ -1,5 +1,5 @@
 #!/bin/bash
-# From short recordings of a program with known laws: what it holds at other sizes to the byte, the longest that fits, where the peak lies; a
+# From short recordings of a program with known laws: what it holds at other sizes to the byte, the longest that fits; a
 # workspace that switches with the size is named; and what cannot be answered is one line.
 . "$(dirname "$0")/../lib/lib.bash"
 cd "$dir" || exit 1
@@ -26,22 +26,13 @@ for size in 2x256 2x512 4x256 4x384; do
     runs+=("a-$size.db:batch=${size%x*},seq=${size#*x}")
 done
 
-# the peak at sizes far away, to the byte; in the optimizer first, in backward from some length on
+# the peak at sizes far away, to the byte: the small one's is in the optimizer, the large one's in backward
 record far.db 3 1792
 most=$(cat far.db.most)
 timeout 300 "$V" whatif --json --batch=3 --seq=64..2048,1792 "${runs[@]}" >out 2>err && fail "a range and a list"
 timeout 300 "$V" whatif --json --batch=3 --seq=64,1792 "${runs[@]}" >far.json || fail "whatif"
 [ "$(field far.json 'd["points"][1]["live"]["bytes"]')" = "$most" ] || fail "at 3 x 1792 $(field far.json 'd["points"][1]["live"]'), measured $most"
-[ "$(field far.json '[s["phase"] for s in d["shape"]]')" = "['optimizer', 'backward']" ] || fail "phases $(field far.json 'd["shape"]')"
 [ "$(field far.json 'd["blocks_without_law"], d["blocks_near"], d["blocks_not_in_all"]')" = "(0, 0, 0)" ] || fail "laws: $(cat far.json)"
-# the length where backward passes the optimizer's 40 MiB, worked out: three layers and three gradients
-turn=$(python3 -c 'n = 64
-r = lambda x: -(-x // 512) * 512
-held = lambda s: 3 * (r(3072 * s) + r(12 * s * s) + r(s * s) + r(12288)) + (6 << 20)
-while held(n) <= 40 << 20: n += 64
-print(n)')
-[ "$(field far.json 'd["shape"][1]["from_seq"]')" = "$turn" ] || fail "backward peaks from $(field far.json 'd["shape"]') on, not $turn"
-
 # PyTorch's native allocator gives large blocks whole, up to 1 MiB more than was asked for: where the request was recorded the laws are as exact as before
 cat >whole.py <<'PY'
 import sqlite3, sys
@@ -148,11 +139,10 @@ grep -Eq '^  4 blocks have one law at small sizes and another at large ones, the
 timeout 300 "$V" whatif --json --batch=4 --seq=2048 "${switched[@]}" list-2x2048.db:batch=2,seq=2048 list-4x1536.db:batch=4,seq=1536 >list.json || fail "whatif of two laws"
 [ "$(field list.json 'd["points"][0]["live"]["bytes"]')" = "$(cat list-4x2048.db.most)" ] || fail "beyond the switch: $(field list.json 'd["points"][0]["live"]'), measured $(cat list-4x2048.db.most)"
 
-# a picture, and sizes out of paths
+# sizes out of paths
 mkdir -p batch=2,seq=256 batch=2,seq=512 batch=4,seq=256
 for size in 2x256 2x512 4x256; do cp "a-$size.db" "batch=${size%x*},seq=${size#*x}/run.db"; done
-timeout 300 "$V" whatif --batch=2,4 --seq=256..1024 --plot=p.gp batch=*/run.db >paths.txt || fail "sizes from paths"
-grep -q 'batch 4, torch-expandable' p.gp || fail "the picture"
+timeout 300 "$V" whatif --batch=2,4 --seq=256..1024 batch=*/run.db >paths.txt || fail "sizes from paths"
 
 # what cannot be answered
 refused "three to 16 short recordings, and 2 are given" --batch=2 --seq=512 "${runs[@]:0:2}"
@@ -163,7 +153,7 @@ refused "can't tell what grows with" --batch=2 --seq=512 a-2x256.db:batch=1,seq=
 refused "--seq takes 4, 1,2,4 or 1..64" --batch=2 --seq=9..3 "${runs[@]}"
 refused "--policy does not go with" --policy=arena --batch=2 "${runs[@]}"
 refused "--edit does not go with" --edit=loss=fused --batch=2 "${runs[@]}"
-refused "--plot goes with --batch or --seq" --plot=x.png a-2x256.db
+refused "--plot is gone: vramscope fit --max" --plot=x.png a-2x256.db
 timeout 300 "$V" run -q --simulated -o oom.db -- "$tests/prog_sizes" 4 2048 oom >/dev/null 2>&1
 refused "oom.db ran out of memory: record at a smaller size" --batch=2 --seq=512 "${runs[@]:0:2}" oom.db:batch=4,seq=2048
 timeout 300 "$V" run -q --simulated -o other.db -- "$tests/prog_steps" 9000 >/dev/null 2>&1

@@ -136,7 +136,7 @@ TEST(test_code_that_switches_with_size_has_a_law_on_either_side)
     assert_true(law_bytes(&law, 1, 3500) == 154389504 &&
                 law_bytes_least(&law, 1, 3500) == 8.0 * 3500); /* not known */
     assert_true(law_bytes_least(&law, 1, 4096) == 8.0 * 4096 && law_bytes_least(&law, 1, 3072) == 154389504);
-    assert_true(law_terms(&law, 4, 4096)[TERM_TOKENS] == 8 && law_terms(&law, 1, 16)[TERM_ONE] == 154389504);
+    assert_true(law.of[TERM_TOKENS] == 8 && law.below[TERM_ONE] == 154389504);
 }
 
 TEST(test_few_samples_or_a_side_without_a_law_are_no_switch)
