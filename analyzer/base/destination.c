@@ -107,3 +107,26 @@ int destination_end(struct destination *d, bool good)
     *d = (struct destination){0};
     return error;
 }
+
+FILE *destination_open(struct destination *d, const char *command, const char *path)
+{
+    destination_find(d, path);
+    d->command = command;
+    d->asked = path;
+    FILE *out = fopen(destination_name(d), "we");
+    int error = errno;
+    if (!out) {
+        destination_end(d, false);
+        destination_failed(command, path, error);
+    }
+    return out;
+}
+
+int destination_close(struct destination *d, FILE *out, bool good)
+{
+    struct destination was = *d;
+    bool written = !ferror(out);
+    written = fclose(out) == 0 && written;
+    int error = destination_end(d, good && written);
+    return good && (!written || error) ? destination_failed(was.command, was.asked, error) : 0;
+}

@@ -12,10 +12,11 @@
 #include "base.h"
 
 struct destination {
-    char *path; /* where links lead to */
-    char *part; /* what is written meanwhile; NULL: PATH itself */
-    bool made;  /* PART is there, and ours */
-    int error;  /* errno, where it could not be made */
+    const char *command, *asked; /* of destination_open */
+    char *path;                  /* where links lead to */
+    char *part;                  /* what is written meanwhile; NULL: PATH itself */
+    bool made;                   /* PART is there, and ours */
+    int error;                   /* errno, where it could not be made */
 };
 
 /* Makes the part, too: destination_end must follow. */
@@ -24,6 +25,11 @@ void destination_find(struct destination *d, const char *path);
 const char *destination_name(const struct destination *d);
 /* Gives the file its name where GOOD, and removes it where not.  0, or errno: then it is removed, too. */
 int destination_end(struct destination *d, bool good);
+
+/* Both, of a stream: opens it, NULL: said in the name of COMMAND, closes it; 0, or 2, said: not all could be
+ * written. */
+FILE *destination_open(struct destination *d, const char *command, const char *path);
+int destination_close(struct destination *d, FILE *out, bool good);
 
 /* Says that COMMAND cannot write PATH, by errno, and what to do; 0: the disk may be full.  Returns 2. */
 int destination_failed(const char *command, const char *path, int error);

@@ -33,23 +33,16 @@ static int unpack(gzFile from, const char *packed, const char *path)
 {
     static char buffer[1 << 16];
     struct destination d;
-    int n = 0;
-    destination_find(&d, path);
-    FILE *to = fopen(destination_name(&d), "we");
-    int error = to ? 0 : errno;
-    while (to && !error && (n = gzread(from, buffer, sizeof buffer)) > 0)
-        error = fwrite(buffer, 1, (size_t)n, to) == (size_t)n ? 0 : errno;
-    if (to && fclose(to) != 0 && !error)
-        error = errno;
-    int state = Z_OK;
+    int n = 0, state = Z_OK;
+    FILE *to = destination_open(&d, "demo", path);
+    if (!to)
+        return EXIT_USAGE;
+    while ((n = gzread(from, buffer, sizeof buffer)) > 0 && fwrite(buffer, 1, (size_t)n, to) == (size_t)n)
+        ;
     gzerror(from, &state); /* a file without its end is read up to there */
-    int named = destination_end(&d, to && !error && n == 0 && state == Z_OK);
-    if (n < 0 || state != Z_OK)
-        return complain("demo: %s is damaged: install vramscope anew", packed);
-    error = error ? error : named;
-    return error ? complain("demo: %s can't be written: %s: give another folder with -o DIR", shown(path),
-                            strerror(error))
-                 : 0;
+    bool whole = n >= 0 && state == Z_OK;
+    int status = destination_close(&d, to, whole);
+    return whole ? status : complain("demo: %s is damaged: install vramscope anew", packed);
 }
 
 /* Whether PATH is what FROM unpacks to. */

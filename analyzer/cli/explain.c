@@ -100,11 +100,8 @@ static int no_word(const char *asked, const struct word *words, size_t count)
 static char *join(char **operands, int n)
 {
     char *text = xstrdup(operands[0]);
-    for (int i = 1; i < n; i++) {
-        char *longer = xformat("%s %s", text, operands[i]);
-        free(text);
-        text = longer;
-    }
+    for (int i = 1; i < n; i++)
+        xappend(&text, " %s", operands[i]);
     return text;
 }
 

@@ -162,14 +162,10 @@ static int write_to(struct job *job, FILE *out, const struct options *o)
 static int write_page(struct job *job, const char *path, const struct options *o)
 {
     struct destination to;
-    destination_find(&to, path);
-    FILE *out = fopen(destination_name(&to), "w");
-    int status = out ? write_to(job, out, o) : destination_failed("view", path, errno);
-    bool good = out && !ferror(out);
-    if (out && (fclose(out) || !good) && !status)
-        status = destination_failed("view", path, 0);
-    int error = destination_end(&to, !status);
-    return error ? destination_failed("view", path, error) : status;
+    FILE *out = destination_open(&to, "view", path);
+    int status = out ? write_to(job, out, o) : EXIT_USAGE,
+        closed = out ? destination_close(&to, out, !status) : 0;
+    return status ? status : closed;
 }
 
 static int tell_incomplete(const struct job *job)

@@ -97,10 +97,7 @@ static char *fits(const struct edits *e, const struct edits_question *q, const s
         asked++;
         if (fit == FIT_NO)
             continue;
-        char *longer =
-            xformat("%s%s%s%s", text, *text ? ", " : "", names[p], fit == FIT_PERHAPS ? " perhaps" : "");
-        free(text);
-        text = longer;
+        xappend(&text, "%s%s%s", *text ? ", " : "", names[p], fit == FIT_PERHAPS ? " perhaps" : "");
     }
     if (count[FIT_NO] != asked && count[FIT_PERHAPS] != asked && count[FIT_YES] != asked)
         return text;
@@ -195,9 +192,7 @@ static void add_refused(const struct answered *rows, size_t n, struct whatif_pag
         char *names = xstrdup(rows[i].name);
         for (size_t k = i + 1; k < n; k++)
             if (rows[k].why && !strcmp(rows[k].why, rows[i].why)) {
-                char *longer = xformat("%s, %s", names, rows[k].name);
-                free(names);
-                names = longer;
+                xappend(&names, ", %s", rows[k].name);
                 told[k] = true;
             }
         whatif_say(page, "  %s: %s%s", names,

@@ -149,24 +149,17 @@ static void add_cures(const struct refusal_answer *a, bool exact, struct whatif_
     }
 }
 
-static void join(char **names, const char *name)
-{
-    char *longer = xformat("%s%s%s", *names ? *names : "", *names ? ", " : "", name);
-    free(*names);
-    *names = longer;
-}
-
-/* "torch-expandable, checkpoint=1", that leave at least BYTES; NULL: none does; owned. */
+/* "torch-expandable, checkpoint=1", that leave at least BYTES; "": none does; owned. */
 static char *names_leaving(const struct refusal_answer *a, int64_t bytes)
 {
-    char *names = NULL;
+    char *names = xstrdup("");
     for (int i = 0; i < FEED_POLICIES; i++)
         if (a->of[i].asked && refusal_cure((enum feed_policy)i) && a->of[i].verdict == REFUSAL_PASSES &&
             a->of[i].room >= bytes)
-            join(&names, feed_policy_names[i]);
+            xappend(&names, "%s%s", *names ? ", " : "", feed_policy_names[i]);
     for (size_t i = 0; i < a->count; i++)
         if (a->changes[i].verdict == REFUSAL_PASSES && a->changes[i].made && a->changes[i].room >= bytes)
-            join(&names, a->changes[i].name);
+            xappend(&names, "%s%s", *names ? ", " : "", a->changes[i].name);
     return names;
 }
 
@@ -181,7 +174,7 @@ static void add_before(const struct refused *r, struct trace *t, bool exact, str
                "  in step %lld the same line got %s, and up to %s more were allocated after it: as much is "
                "left with %s; with less the next request may be refused",
                (long long)before.step, units_bytes(before.size, exact).s, units_bytes(before.more, exact).s,
-               names ? names : "nothing that is tried alone");
+               *names ? names : "nothing that is tried alone");
     free(names);
 }
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/tool.h"
 #include "doctor.h"
 #include "core/contracts.h"
 #include "read/trace.h"
@@ -67,11 +68,11 @@ static void try_it(struct doctor *d, const char *version, const char *directory)
                                        "VRAMSCOPE_ENABLED=on",
                                        "VRAMSCOPE_ALLOCATOR=off",
                                        NULL};
-    int status = place_listable(listed) ? doctor_command(argv, environment, 120, out, sizeof out) : 0;
+    int status = place_listable(listed) ? tool_output(argv, environment, 120, true, out, sizeof out) : 0;
     if (status == 124)
         doctor_say(d, DOCTOR_WARN, "PyTorch", NULL, "%s: not tried: import torch took longer than 2 min",
                    version);
-    else if (status != 0 && doctor_command(plain, NULL, 120, out, sizeof out) != 0)
+    else if (status != 0 && tool_output(plain, NULL, 120, true, out, sizeof out) != 0)
         doctor_say(d, DOCTOR_WARN, "PyTorch", "python3 -c 'import torch' says why",
                    "%s: not tried: import torch fails, without vramscope too", version);
     else if (status != 0)

@@ -1,6 +1,5 @@
 /*
- * doctor.h - the parts of `vramscope doctor`: findings, the checks that make them, and child processes for
- * checks that may crash or hang.
+ * doctor.h - the parts of `vramscope doctor`: findings, and the checks that make them.
  */
 #ifndef VS_DOCTOR_DOCTOR_H
 #define VS_DOCTOR_DOCTOR_H
@@ -41,12 +40,6 @@ void doctor_say(struct doctor *d, enum verdict verdict, const char *topic, const
 void doctor_text(const struct doctor *d);
 void doctor_json(const struct doctor *d, enum verdict worst);
 void doctor_free(struct doctor *d);
-
-/* Runs ARGV (ARGV[0] is looked up in PATH) with ENVIRONMENT ("NAME=value", NULL last; NULL = none) added and
- * without LD_PRELOAD otherwise; stdout and stderr go to OUT.  Its exit status, 128 + signal, 124 = took
- * longer than SECONDS, 127 = no such program. */
-int doctor_command(const char *const argv[], const char *const environment[], int seconds, char *out,
-                   size_t size);
 
 /* Runs FUNCTION in a forked child; its findings come back.  False where it crashed or took longer than
  * SECONDS: WHY says. */

@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/tool.h"
 #include "doctor.h"
 #include "elf_dynamic.h"
 #include "run/place.h"
@@ -50,7 +51,7 @@ static void check_preload(struct doctor *d)
     const char *const argv[] = {"/proc/self/exe", "--version",
                                 NULL}; /* this command exists, and is dynamically linked */
     const char *const environment[] = {preload, "VRAMSCOPE_HELP=1", NULL};
-    int status = doctor_command(argv, environment, 20, out, sizeof out);
+    int status = tool_output(argv, environment, 20, true, out, sizeof out);
     bool loaded = strstr(out, "VRAMSCOPE_OUTPUT") != NULL;
     out[strcspn(out, "\n")] = 0;
     if (status == 0 && strstr(out, "cannot be preloaded"))

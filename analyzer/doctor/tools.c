@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tool.h"
 #include "doctor.h"
 #include "elf_dynamic.h"
 #include "read/symbols.h"
@@ -17,7 +18,7 @@ static void check_gnuplot(struct doctor *d)
     const char *const list[] = {"gnuplot", "-e", "set terminal", NULL}, *const version[] = {
                                                                             "gnuplot", "--version", NULL};
     char missing[128] = "", name[64];
-    int status = doctor_command(list, NULL, 10, out, sizeof out);
+    int status = tool_output(list, NULL, 10, true, out, sizeof out);
     if (status == 127) {
         doctor_say(d, DOCTOR_WARN, "gnuplot",
                    "apt-get install gnuplot-nox; plot -o FILE.gp and plots in text work without",
@@ -30,7 +31,7 @@ static void check_gnuplot(struct doctor *d)
         if (!strstr(out, name))
             snprintf(missing + used, sizeof missing - used, " %s", wanted[i]);
     }
-    doctor_command(version, NULL, 10, out, sizeof out);
+    tool_output(version, NULL, 10, true, out, sizeof out);
     out[strcspn(out, "\n")] = 0;
     d->facts |= missing[0] ? 0 : DOCTOR_GNUPLOT;
     if (missing[0])
@@ -44,7 +45,7 @@ static void check_sqlite(struct doctor *d)
 {
     static char out[4096];
     const char *const argv[] = {"sqlite3", "--version", NULL};
-    int status = doctor_command(argv, NULL, 10, out, sizeof out);
+    int status = tool_output(argv, NULL, 10, true, out, sizeof out);
     out[strcspn(out, " \n")] = 0;
     if (status == 0)
         doctor_say(d, DOCTOR_OK, "SQLite", NULL, "built in: %s; sqlite3 command: %s", vs_sqlite_version(),
@@ -113,7 +114,7 @@ static void check_python(struct doctor *d)
         "if s and s.origin: print(m.version('torch')); print(os.path.dirname(s.origin))\n",
         NULL};
     char *line[4] = {NULL}, *save = NULL;
-    int n = 0, status = doctor_command(argv, NULL, 30, out, sizeof out);
+    int n = 0, status = tool_output(argv, NULL, 30, true, out, sizeof out);
     if (status == 127) {
         doctor_say(d, DOCTOR_OK, "Python", NULL,
                    "no python3: programs in other languages are recorded as well");

@@ -1,89 +1,12 @@
 /* asked.c - see asked.h. */
 #include "asked.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "base/tool.h"
 
 enum { SECONDS = 120, TEXT = 8192 };
-
-/* ---- the process ---- */
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
-
-/* What is written to FD, up to its end; false: the time is over. */
-static bool read_until_end(int fd, char *text)
-{
-    int64_t deadline = now_ms() + SECONDS * INT64_C(1000);
-    size_t n = 0;
-    char rest[512];
-    for (;;) {
-        int64_t left = deadline - now_ms();
-        struct pollfd p = {fd, POLLIN, 0};
-        if (left <= 0 || poll(&p, 1, (int)left) == 0)
-            return false;
-        bool room = n + 1 < TEXT;
-        ssize_t got = read(fd, room ? text + n : rest, room ? TEXT - 1 - n : sizeof rest);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        n += room ? (size_t)got : 0;
-    }
-    text[n] = '\0';
-    return true;
-}
-
-/* In the child. */
-static void begin(int fd, char *const *arguments)
-{
-    static const char *const settings[] = {
-        "HF_HUB_OFFLINE=1",      "TRANSFORMERS_OFFLINE=1",    "TRANSFORMERS_VERBOSITY=error",
-        "PYTHONWARNINGS=ignore", "PYTHONDONTWRITEBYTECODE=1", "CUDA_VISIBLE_DEVICES="};
-    int null = open("/dev/null", O_RDWR);
-    setpgid(0, 0);
-    dup2(null, 0);
-    dup2(fd, 1);
-    dup2(null, 2);
-    unsetenv("LD_PRELOAD");
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        putenv((char *)settings[i]);
-    execvp(arguments[0], arguments);
-    _exit(127);
-}
-
-/* Its exit status; 124: it took too long, 127: there is no such program. */
-static int run(char *const *arguments, char *text)
-{
-    int ends[2], status;
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return 126;
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0)
-        begin(ends[1], arguments);
-    close(ends[1]);
-    bool ended = pid > 0 && read_until_end(ends[0], text);
-    close(ends[0]);
-    if (pid < 0)
-        return 126;
-    if (!ended)
-        kill(-pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return !ended ? 124 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
 
 /* ---- what it says ---- */
 
@@ -164,7 +87,14 @@ int model_ask(struct model *m, const char *path, const struct asked_options *o, 
     char *lora = xformat("--lora=%s", o->lora ? o->lora : ""),
          *qlora = xformat("--qlora=%s", o->qlora ? o->qlora : ""),
          *frozen = xformat("--frozen=%s", o->frozen ? o->frozen : ""), *text = xrealloc(NULL, TEXT);
-    char *arguments[8] = {(char *)"python3", (char *)o->script, (char *)path};
+    static const char *const settings[] = {"HF_HUB_OFFLINE=1",
+                                           "TRANSFORMERS_OFFLINE=1",
+                                           "TRANSFORMERS_VERBOSITY=error",
+                                           "PYTHONWARNINGS=ignore",
+                                           "PYTHONDONTWRITEBYTECODE=1",
+                                           "CUDA_VISIBLE_DEVICES=",
+                                           NULL};
+    const char *arguments[8] = {"python3", o->script, path};
     int n = 3;
     if (o->lora)
         arguments[n++] = lora;
@@ -177,8 +107,7 @@ int model_ask(struct model *m, const char *path, const struct asked_options *o, 
     *m = model_none();
     memcpy(m->type, type, sizeof type);
     struct said s = {.words = 0};
-    text[0] = '\0';
-    int status = run(arguments, text);
+    int status = tool_output(arguments, settings, SECONDS, false, text, TEXT);
     int result = status ? -1 : take(m, &s, text, why, size);
     if (status == 127)
         snprintf(why, size,

@@ -62,9 +62,7 @@ char *card_keys(void)
 {
     char *text = xstrdup(cards[0].key);
     for (size_t i = 1; i < CARDS; i++) {
-        char *longer = xformat("%s%s%s", text, i + 1 < CARDS ? ", " : " and ", cards[i].key);
-        free(text);
-        text = longer;
+        xappend(&text, "%s%s", i + 1 < CARDS ? ", " : " and ", cards[i].key);
     }
     return text;
 }
@@ -107,10 +105,8 @@ static char *libraries_in(const char *directory, char *list)
     if (n)
         qsort(names, n, sizeof *names, by_name);
     for (size_t i = 0; i < n; i++) {
-        char *longer = xformat("%s%s%s/%s", list, *list ? ":" : "", directory, names[i]);
-        free(list);
+        xappend(&list, "%s%s/%s", *list ? ":" : "", directory, names[i]);
         free(names[i]);
-        list = longer;
     }
     free(names);
     return list;
@@ -158,14 +154,12 @@ static void set_number(const char *name, int64_t value)
 /* The settings that the user gave PyTorch's allocator, without expandable_segments, and with it as asked. */
 static char *settings(const char *given, bool expandable)
 {
-    char *text = xstrdup(expandable ? "expandable_segments:True" : "expandable_segments:False");
+    char *text = xstrdup("");
     char *copy = xstrdup(given ? given : ""), *at = copy, *one;
     while ((one = strsep(&at, ",")))
-        if (*one && !strstr(one, "expandable_segments")) {
-            char *longer = xformat("%s,%s", one, text);
-            free(text);
-            text = longer;
-        }
+        if (*one && !strstr(one, "expandable_segments"))
+            xappend(&text, "%s,", one);
+    xappend(&text, "expandable_segments:%s", expandable ? "True" : "False");
     free(copy);
     return text;
 }

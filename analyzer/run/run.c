@@ -90,11 +90,8 @@ static void do_without_arena(void)
 static char *labels_join(const struct arg_list *list, size_t n)
 {
     char *text = xstrdup("");
-    for (size_t i = 0; i < n; i++) {
-        char *longer = xformat("%s%s%s", text, i ? "," : "", list->values[i]);
-        free(text);
-        text = longer;
-    }
+    for (size_t i = 0; i < n; i++)
+        xappend(&text, "%s%s", i ? "," : "", list->values[i]);
     return text;
 }
 

@@ -127,11 +127,8 @@ int64_t grid_number(const struct grid *g, char *const *values, const char *name)
 char *grid_name(const struct grid *g, char *const *values)
 {
     char *text = xstrdup("");
-    for (size_t a = 0; a < g->n; a++) {
-        char *longer = xformat("%s%s%s=%s", text, a ? "," : "", g->axes[a].name, values[a]);
-        free(text);
-        text = longer;
-    }
+    for (size_t a = 0; a < g->n; a++)
+        xappend(&text, "%s%s=%s", a ? "," : "", g->axes[a].name, values[a]);
     return text;
 }
 

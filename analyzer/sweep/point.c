@@ -160,18 +160,14 @@ void point_load(struct point *p)
     read_ranks(p);
 }
 
-static int write_outcome(const struct point *p)
+static int write_outcome(const struct point *p, const char *who)
 {
     char *path = xformat("%s/outcome", p->folder);
     struct destination to;
-    destination_find(&to, path);
-    FILE *out = fopen(destination_name(&to), "w");
-    bool good = out && fprintf(out, "%s %d %" PRId64 " %d\n", outcome_names[p->outcome], p->status, p->ns,
-                               p->left) > 0;
+    FILE *out = destination_open(&to, who, path);
     if (out)
-        good = fclose(out) == 0 && good;
-    int error = destination_end(&to, good);
-    int bad = !good || error ? complain("%s can't be written: is the disk full?", path) : 0;
+        fprintf(out, "%s %d %" PRId64 " %d\n", outcome_names[p->outcome], p->status, p->ns, p->left);
+    int bad = out ? destination_close(&to, out, true) : 2;
     free(path);
     return bad;
 }
@@ -192,14 +188,14 @@ static enum outcome outcome_of(const struct point *p, const struct child_end *en
     return POINT_UNKNOWN;
 }
 
-int point_finish(struct point *p, const struct child_end *end)
+int point_finish(struct point *p, const struct child_end *end, const char *who)
 {
     p->status = end->status;
     p->ns = end->ns;
     p->left = end->left;
     bool oom = read_ranks(p);
     p->outcome = outcome_of(p, end, oom);
-    int bad = write_outcome(p);
+    int bad = write_outcome(p, who);
     p->done = !bad;
     return bad;
 }

@@ -59,8 +59,8 @@ void point_begin(struct point *p, const struct grid *g, const char *folder, cons
 void point_load(struct point *p);
 /* Reads the answer of a dry run; whether there is one. */
 bool point_answer(struct point *p);
-/* Writes its outcome; 0, or 2, said. */
-int point_finish(struct point *p, const struct child_end *end);
+/* Writes its outcome; 0, or 2, said in the name of WHO. */
+int point_finish(struct point *p, const struct child_end *end, const char *who);
 /* Removes what an interrupted sweep left of it. */
 void point_clear(const struct point *p);
 void point_free(struct point *p);

@@ -1,7 +1,6 @@
 /* show.c - see show.h. */
 #include "show.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -231,20 +230,11 @@ static void write_csv(const struct sweep *s, FILE *out)
 int show_csv(const struct sweep *s, const char *path)
 {
     struct destination to;
-    destination_find(&to, path);
-    FILE *out = fopen(destination_name(&to), "w");
-    if (!out) {
-        int status = destination_failed(s->who, path, errno);
-        destination_end(&to, false);
-        return status;
-    }
+    FILE *out = destination_open(&to, s->who, path);
+    if (!out)
+        return 2;
     write_csv(s, out);
-    bool good = !ferror(out);
-    good = fclose(out) == 0 && good;
-    int error = destination_end(&to, good);
-    if (!good || error)
-        return destination_failed(s->who, path, error);
-    return 0;
+    return destination_close(&to, out, true);
 }
 
 /* ---- picture ---- */

@@ -89,17 +89,11 @@ static int has_text(const char *path, const char *text, size_t size)
 static int write_text(const char *who, const char *path, const char *text, size_t size)
 {
     struct destination to;
-    destination_find(&to, path);
-    FILE *out = fopen(destination_name(&to), "we");
-    bool good = out && fwrite(text, 1, size, out) == size;
-    int error = good ? 0 : errno;
-    if (out && fclose(out) && good) {
-        error = errno;
-        good = false;
-    }
-    int ended = destination_end(&to, good);
-    error = good ? ended : error;
-    return good && !ended ? 0 : destination_failed(who, path, error);
+    FILE *out = destination_open(&to, who, path);
+    if (!out)
+        return 2;
+    fwrite(text, 1, size, out);
+    return destination_close(&to, out, true);
 }
 
 static void write_words(char *const *list, FILE *out)
@@ -187,7 +181,7 @@ static int finish(const struct work *w, struct point *p, const struct child_end 
         return complain("%s: a process of %s can't be ended: the next point would not be alone on the GPU",
                         w->sweep->who, p->name);
     bool answered = point_answer(p);
-    return w->sweep->dry && !answered && !end->timed_out ? NO_ANSWER : point_finish(p, end);
+    return w->sweep->dry && !answered && !end->timed_out ? NO_ANSWER : point_finish(p, end, w->sweep->who);
 }
 
 /* 0; 2, said; 1: we were asked to end; or NO_ANSWER. */

@@ -154,10 +154,8 @@ void check_cause_free(struct check_cause *cause)
 
 static void add_part(char **words, const char *kind, const char *name, int64_t bytes, bool change)
 {
-    char *longer = xformat("%s%s%s%s%s %s", *words, **words ? ", " : "", kind, *kind ? " " : "", name,
-                           change ? units_bytes_change(bytes, false).s : units_bytes(bytes, false).s);
-    free(*words);
-    *words = longer;
+    xappend(words, "%s%s%s%s %s", **words ? ", " : "", kind, *kind ? " " : "", name,
+            change ? units_bytes_change(bytes, false).s : units_bytes(bytes, false).s);
 }
 
 /* Nothing is called the greatest layer where what has none may be of a greater one. */

@@ -92,6 +92,9 @@ struct check_file { /* one process of a file */
     bool open;
 };
 
+/* Nobody can tell, and nothing is known yet. */
+struct check_row *check_add_row(struct check *c, size_t limit, char *given, char *what, const char *label,
+                                const char *path);
 struct check_row *check_add(struct check *c, const struct check_file *f, int64_t device, size_t limit,
                             char *given, char *what);
 /* measure.c */

@@ -4,7 +4,6 @@
  *
  * The elements, their order and their attributes are those that Ant's and Jenkins' schemas have in common.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,12 +89,10 @@ static void put_suite(FILE *out, const struct check *c)
 
 int check_junit(const struct check *c, const char *path)
 {
-    FILE *out = fopen(path, "w");
+    struct destination to;
+    FILE *out = destination_open(&to, "check: --junit", path);
     if (!out)
-        return destination_failed("check: --junit", path, errno);
+        return 2;
     put_suite(out, c);
-    bool bad = ferror(out);
-    if (fclose(out) || bad)
-        return destination_failed("check: --junit", path, 0);
-    return 0;
+    return destination_close(&to, out, true);
 }

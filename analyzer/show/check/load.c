@@ -91,14 +91,11 @@ static struct check_file *base_of(const struct base *b, const struct check_file 
 static char *list_of(const int64_t *ranks, size_t n)
 {
     char *list = xstrdup("");
-    for (size_t i = 0; i < n && i < 8; i++) {
-        char *longer = xformat("%s%s%lld", list, i ? ", " : "", (long long)ranks[i]);
-        free(list);
-        list = longer;
-    }
-    char *all = n > 8 ? xformat("%s, ...", list) : xstrdup(list);
-    free(list);
-    return all;
+    for (size_t i = 0; i < n && i < 8; i++)
+        xappend(&list, "%s%lld", i ? ", " : "", (long long)ranks[i]);
+    if (n > 8)
+        xappend(&list, ", ...");
+    return list;
 }
 
 /* Whether any limit is about all ranks. */
@@ -119,21 +116,10 @@ static void check_ranks(struct check *c, const struct rank_file *files, size_t n
         int64_t *ranks = ranks_missing(&jobs[i], &missing);
         if (missing) {
             char *list = list_of(ranks, missing);
-            *PUSH(c->rows, c->count) = (struct check_row){
-                .verdict = VERDICT_UNTOLD,
-                .limit = CHECK_RANKS,
-                .given = xstrdup("all ranks"),
-                .what = xstrdup("the ranks of the job"),
-                .label = xstrdup(jobs[i].files[0]->label),
-                .path = xstrdup(jobs[i].files[0]->path),
-                .process = UNKNOWN,
-                .rank = UNKNOWN,
-                .device = UNKNOWN,
-                .m = {UNKNOWN, 0, NO_BOUND},
-                .limit_bytes = UNKNOWN,
-                .base_bytes = UNKNOWN,
-                .why = xformat("of %lld ranks there is no file of %s", (long long)jobs[i].world_size, list),
-                .cause = {.t = UNKNOWN, .step = UNKNOWN}};
+            struct check_row *r =
+                check_add_row(c, CHECK_RANKS, xstrdup("all ranks"), xstrdup("the ranks of the job"),
+                              jobs[i].files[0]->label, jobs[i].files[0]->path);
+            r->why = xformat("of %lld ranks there is no file of %s", (long long)jobs[i].world_size, list);
             free(list);
         }
         free(ranks);
@@ -188,26 +174,15 @@ static int check_points(struct run *r, struct trace *t, char *const *files, size
         if (!missing && (!crash || r->o->allow_killed))
             continue;
         char *outcome = report_point_outcome(p, false);
-        *PUSH(r->c->rows, r->c->count) = (struct check_row){
-            .verdict = VERDICT_UNTOLD,
-            .limit = CHECK_POINTS,
-            .given = xstrdup("all points"),
-            .what = xformat("the point %s", p->name ? p->name : "without a name"),
-            .label = xstrdup(trace_label(files, n, i)),
-            .path = xstrdup(files[i]),
-            .process = UNKNOWN,
-            .rank = UNKNOWN,
-            .device = UNKNOWN,
-            .m = {UNKNOWN, 0, NO_BOUND},
-            .limit_bytes = UNKNOWN,
-            .base_bytes = UNKNOWN,
-            .why = !p->outcome       ? xstrdup(outcome)
+        struct check_row *row = check_add_row(r->c, CHECK_POINTS, xstrdup("all points"),
+                                              xformat("the point %s", p->name ? p->name : "without a name"),
+                                              trace_label(files, n, i), files[i]);
+        row->why = !p->outcome       ? xstrdup(outcome)
                    : !missing        ? xformat("%s: what it would have used later is unknown", outcome)
                    : p->recorded < 1 ? xformat("%s; nothing of it was recorded", outcome)
                                      : xformat("%s; of its %lld processes %lld %s recorded", outcome,
                                                (long long)p->expected, (long long)p->recorded,
-                                               p->recorded == 1 ? "was" : "were"),
-            .cause = {.t = UNKNOWN, .step = UNKNOWN}};
+                                               p->recorded == 1 ? "was" : "were");
         free(outcome);
     }
     trace_sweep_free(&sweep);

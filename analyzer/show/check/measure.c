@@ -23,21 +23,19 @@
 
 /* ---- rows ---- */
 
-struct check_row *check_add(struct check *c, const struct check_file *f, int64_t device, size_t limit,
-                            char *given, char *what)
+struct check_row *check_add_row(struct check *c, size_t limit, char *given, char *what, const char *label,
+                                const char *path)
 {
-    const struct trace *t = &f->trace;
     struct check_row *r = PUSH(c->rows, c->count);
     *r = (struct check_row){.verdict = VERDICT_UNTOLD,
                             .limit = limit,
                             .given = given,
                             .what = what,
-                            .label = xstrdup(t->label ? t->label : t->path),
-                            .path = xstrdup(t->path),
-                            .dry = trace_dry(t) ? xstrdup(trace_mark(t)) : NULL,
-                            .process = t->processes > 1 ? t->process.id : UNKNOWN,
-                            .rank = t->process.rank,
-                            .device = device,
+                            .label = xstrdup(label),
+                            .path = xstrdup(path),
+                            .process = UNKNOWN,
+                            .rank = UNKNOWN,
+                            .device = UNKNOWN,
                             .m = {UNKNOWN, 0, NO_BOUND},
                             .limit_bytes = UNKNOWN,
                             .base_bytes = UNKNOWN,
@@ -45,9 +43,25 @@ struct check_row *check_add(struct check *c, const struct check_file *f, int64_t
     return r;
 }
 
-static char *given_limit(const struct limit *l)
+struct check_row *check_add(struct check *c, const struct check_file *f, int64_t device, size_t limit,
+                            char *given, char *what)
 {
-    return xstrdup(l->given);
+    const struct trace *t = &f->trace;
+    struct check_row *r = check_add_row(c, limit, given, what, t->label ? t->label : t->path, t->path);
+    r->dry = trace_dry(t) ? xstrdup(trace_mark(t)) : NULL;
+    r->process = t->processes > 1 ? t->process.id : UNKNOWN;
+    r->rank = t->process.rank;
+    r->device = device;
+    return r;
+}
+
+/* Of limit INDEX. */
+static struct check_row *add_limit(struct check *c, const struct check_file *f, int64_t device, size_t index,
+                                   const struct limit *l)
+{
+    struct check_row *r = check_add(c, f, device, index, xstrdup(l->given), xstrdup(l->words));
+    r->limit_bytes = l->bytes;
+    return r;
 }
 
 void check_judge(struct check_row *r, char *doubt, int64_t limit_least, int64_t limit_most)
@@ -249,8 +263,7 @@ static void check_peak(struct check *c, struct check_file *f, const struct devic
                        const struct check_options *o)
 {
     const struct limit *l = &o->limits[index];
-    struct check_row *r = check_add(c, f, d->device, index, given_limit(l), xstrdup(l->words));
-    r->limit_bytes = l->bytes;
+    struct check_row *r = add_limit(c, f, d->device, index, l);
     r->m = check_measure_peak(f, d, l->reserved, &r->why);
     if (!l->reserved)
         add_graphs(r, f, d);
@@ -298,9 +311,8 @@ static void check_phase(struct check *c, struct check_file *f, const struct devi
 {
     const struct limit *l = &o->limits[index];
     const struct trace_phase *p = check_find_phase(&f->trace, d->device, l->phase);
-    struct check_row *r = check_add(c, f, d->device, index, given_limit(l), xstrdup(l->words));
+    struct check_row *r = add_limit(c, f, d->device, index, l);
     char *doubt = check_doubt(f, d->device, o);
-    r->limit_bytes = l->bytes;
     if (!p) {
         r->nothing = !doubt;
         r->why = doubt ? doubt : no_phase(&f->trace, l->phase);
@@ -438,9 +450,8 @@ static void check_held(struct check *c, struct check_file *f, const struct devic
                        const struct check_options *o)
 {
     const struct limit *l = &o->limits[index];
-    struct check_row *r = check_add(c, f, d->device, index, given_limit(l), xstrdup(l->words));
+    struct check_row *r = add_limit(c, f, d->device, index, l);
     char *doubt = check_doubt(f, d->device, o);
-    r->limit_bytes = l->bytes;
     if (f->trace.thinned ? measure_folded(r, f, l) : measure_held(r, f, l)) {
         c->unusable += complain("%s", f->trace.why) != 0;
         free(doubt);
@@ -465,9 +476,8 @@ void check_limit(struct check *c, struct check_file *f, size_t index, const stru
     const struct limit *l = &o->limits[index];
     size_t before = c->count;
     if (l->rank != UNKNOWN && l->rank != f->trace.process.rank) {
-        struct check_row *r = check_add(c, f, UNKNOWN, index, given_limit(l), xstrdup(l->words));
+        struct check_row *r = add_limit(c, f, UNKNOWN, index, l);
         r->nothing = true;
-        r->limit_bytes = l->bytes;
         r->why = xformat("no file is of rank %lld", (long long)l->rank);
         return;
     }
@@ -484,9 +494,8 @@ void check_limit(struct check *c, struct check_file *f, size_t index, const stru
     }
     if (c->count > before)
         return;
-    struct check_row *r = check_add(c, f, l->device, index, given_limit(l), xstrdup(l->words));
+    struct check_row *r = add_limit(c, f, l->device, index, l);
     char *doubt = check_doubt(f, l->device, o);
-    r->limit_bytes = l->bytes;
     r->nothing = !doubt;
     r->why = doubt                    ? doubt
              : f->report.device_count ? xformat("device %lld is not used in it", (long long)l->device)

@@ -16,25 +16,17 @@ const char *check_verdict_name(enum verdict v)
     return names[v];
 }
 
-static void append(char **text, char *more)
-{
-    char *longer = xformat("%s%s", *text, more);
-    free(*text);
-    free(more);
-    *text = longer;
-}
-
 char *check_title(const struct check_row *r)
 {
     char *title = xstrdup(shown(r->what));
     if (r->device != UNKNOWN)
-        append(&title, xformat(", device %lld", (long long)r->device));
+        xappend(&title, ", device %lld", (long long)r->device);
     if (r->rank != UNKNOWN)
-        append(&title, xformat(", rank %lld", (long long)r->rank));
+        xappend(&title, ", rank %lld", (long long)r->rank);
     if (r->process != UNKNOWN)
-        append(&title, xformat(", process %lld", (long long)r->process));
+        xappend(&title, ", process %lld", (long long)r->process);
     if (r->dry)
-        append(&title, xformat(", %s", r->dry));
+        xappend(&title, ", %s", r->dry);
     return title;
 }
 
@@ -56,7 +48,7 @@ static char *limit_of(const struct check_row *r)
         return xstrdup("");
     char *over = xstrdup("");
     if (r->m.value != UNKNOWN && r->m.value > r->limit_bytes)
-        append(&over, xformat(" (%s)", units_bytes_change(r->m.value - r->limit_bytes, false).s));
+        xappend(&over, " (%s)", units_bytes_change(r->m.value - r->limit_bytes, false).s);
     char *limit = r->base_bytes == UNKNOWN
                       ? xformat(", limit %s%s", units_bytes(r->limit_bytes, false).s, over)
                       : xformat(", was %s, limit %s%s", units_bytes(r->base_bytes, false).s,
@@ -70,26 +62,27 @@ static char *moment_of(const struct check_cause *c)
     char *moment = xstrdup("");
     if (!c->known || c->t == UNKNOWN)
         return moment;
-    append(&moment, xformat("at %s", units_time(c->t).s));
+    xappend(&moment, "at %s", units_time(c->t).s);
     if (c->step != UNKNOWN)
-        append(&moment, xformat(", step %lld", (long long)c->step));
-    if (c->phase)
-        append(&moment, strcmp(c->phase, "none") ? xformat(", in %s", shown(c->phase))
-                                                 : xstrdup(", outside any phase"));
+        xappend(&moment, ", step %lld", (long long)c->step);
+    if (c->phase && strcmp(c->phase, "none") != 0)
+        xappend(&moment, ", in %s", shown(c->phase));
+    else if (c->phase)
+        xappend(&moment, ", outside any phase");
     return moment;
 }
 
 /* Adds a clause, behind a separator where there is something before it. */
 static void clause(char **text, const char *separator, char *more)
 {
-    append(text, xformat("%s%s", **text && *more ? separator : "", more));
+    xappend(text, "%s%s", **text && *more ? separator : "", more);
     free(more);
 }
 
 char *check_finding(const struct check_row *r)
 {
     char *text = figure_of(r);
-    append(&text, limit_of(r));
+    clause(&text, "", limit_of(r));
     clause(&text, "; ", xstrdup(r->why ? shown(r->why) : ""));
     clause(&text, "; ", moment_of(&r->cause));
     if (!r->per_step || !r->why)
