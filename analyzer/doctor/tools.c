@@ -75,15 +75,14 @@ static void check_loss(struct doctor *d)
 
 /* The names that libvramscope.so exports for the caching allocator to call. */
 #define REPORT "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
-static const char *const oom_reports[] = {"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
-                                          "_ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE"};
+#define OOM    "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
 
 static void check_torch(struct doctor *d, const char *version, const char *directory)
 {
     char *library = xformat("%s/lib/libc10_cuda.so", directory);
     char needed[2048];
     bool blocks = elf_imports(library, REPORT), cuda = elf_needed(library, needed, sizeof needed);
-    bool oom = elf_imports(library, oom_reports[0]) || elf_imports(library, oom_reports[1]);
+    bool oom = elf_imports(library, OOM);
     d->facts |= DOCTOR_TORCH | (cuda ? 0 : DOCTOR_TORCH_CPU) | (blocks ? DOCTOR_TORCH_BLOCKS : 0);
     if (!cuda)
         doctor_say(d, DOCTOR_WARN, "PyTorch", "install a CUDA build of PyTorch",

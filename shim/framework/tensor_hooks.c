@@ -4,7 +4,7 @@
  * libtorch_cuda makes its tensors by two functions of libtorch_cpu, and changes the size of a storage by one
  * of its own.  It calls them through the linker, so preloaded definitions of the same names see each request:
  *
- *      at::detail::empty_generic(sizes, allocator, keys, type, format)              torch 2.1 to 2.15
+ *      at::detail::empty_generic(sizes, allocator, keys, type, format)              torch 2.3 to 2.15
  *      at::detail::empty_strided_generic(sizes, strides, allocator, keys, type)
  *      at::native::resize_bytes_cuda(storage, bytes), ..._with_addr(storage, bytes, address)
  *
@@ -57,8 +57,7 @@ typedef void resize_fn(void *storage, size_t bytes);
 typedef void resize_at_fn(void *storage, size_t bytes, void *at);
 
 #define EXPORT __attribute__((visibility("default")))
-EXPORT generic_fn vs_empty_generic __asm__(VS_GENERIC_STD);
-EXPORT generic_fn vs_empty_generic_c10 __asm__(VS_GENERIC_C10);
+EXPORT generic_fn vs_empty_generic __asm__(VS_GENERIC);
 EXPORT strided_fn vs_empty_strided_generic __asm__(VS_STRIDED);
 EXPORT resize_fn vs_resize_bytes_cuda __asm__(VS_RESIZE_CUDA);
 EXPORT resize_at_fn vs_resize_bytes_at __asm__(VS_RESIZE_AT);
@@ -164,8 +163,7 @@ struct callers {
 
 enum { CALLERS = 16 };
 
-static _Alignas(64) struct callers generic[CALLERS],
-    generic_c10[CALLERS], strided[CALLERS], resize[CALLERS], resize_at[CALLERS];
+static _Alignas(64) struct callers generic[CALLERS], strided[CALLERS], resize[CALLERS], resize_at[CALLERS];
 
 static inline void *real_for(const struct callers *c, uintptr_t caller)
 {
@@ -284,7 +282,7 @@ static void prove_call(const struct call *c)
         atomic_store_explicit(&noted_keys, 0, memory_order_relaxed);
         vs_contract_broken(VS_CONTRACT_TORCH_TENSORS,
                            vs_readable((uintptr_t)c)
-                               ? "it makes tensors with other arguments than 2.1 to 2.15"
+                               ? "it makes tensors with other arguments than 2.3 to 2.15"
                                : "arguments can't be looked at (kernel_readable)");
     } else if ((c->keys & CUDA_KEY) && c->allocator && c->allocator == cuda_allocator()) {
         vs_contract_proven(VS_CONTRACT_TORCH_TENSORS,
@@ -341,16 +339,7 @@ VS_HOT_CODE VS_RETURNED vs_empty_generic(VS_RETURNED_TO struct sizes size, void 
                                          uint64_t type, uint64_t format)
 {
     generic_fn *call =
-        REAL(generic, VS_GENERIC_STD, vs_empty_generic, ((struct call){size, allocator, keys, type}));
-    note_tensor(size, NULL, keys, type, __builtin_frame_address(0));
-    return call(VS_RETURNED_PASS size, allocator, keys, type, format);
-}
-
-VS_RETURNED vs_empty_generic_c10(VS_RETURNED_TO struct sizes size, void *allocator, uint64_t keys,
-                                 uint64_t type, uint64_t format)
-{
-    generic_fn *call =
-        REAL(generic_c10, VS_GENERIC_C10, vs_empty_generic_c10, ((struct call){size, allocator, keys, type}));
+        REAL(generic, VS_GENERIC, vs_empty_generic, ((struct call){size, allocator, keys, type}));
     note_tensor(size, NULL, keys, type, __builtin_frame_address(0));
     return call(VS_RETURNED_PASS size, allocator, keys, type, format);
 }

@@ -79,9 +79,8 @@ static inline void vs_tensor_drop(void)
  */
 
 #define VS_GENERIC                                                                                           \
-    "_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeE"
-#define VS_GENERIC_STD VS_GENERIC "St8optionalINS1_12MemoryFormatEE"    /* torch 2.3 on: std::optional */
-#define VS_GENERIC_C10 VS_GENERIC "NS1_8optionalINS1_12MemoryFormatEEE" /* before: c10::optional */
+    "_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeE"  \
+    "St8optionalINS1_12MemoryFormatEE"
 #define VS_STRIDED                                                                                           \
     "_ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_14DispatchKeySetENS1_"    \
     "10ScalarTypeE"

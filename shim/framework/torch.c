@@ -58,18 +58,16 @@ typedef void usage_fn(void *ptr, int64_t size, size_t allocated, size_t reserved
 typedef void oom_fn(int64_t size, size_t allocated, size_t reserved, c10_device device);
 
 #define USAGE "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
-#define OOM_L "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE" /* size: int64_t */
-#define OOM_M "_ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE" /* size: size_t */
+#define OOM   "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT void vs_c10_usage(void *, int64_t, size_t, size_t, c10_device) __asm__(USAGE);
-EXPORT void vs_c10_oom_l(int64_t, size_t, size_t, c10_device) __asm__(OOM_L);
-EXPORT void vs_c10_oom_m(int64_t, size_t, size_t, c10_device) __asm__(OOM_M);
+EXPORT void vs_c10_oom(int64_t, size_t, size_t, c10_device) __asm__(OOM);
 
 static struct {
     usage_fn *usage; /* atomic; every report finds it in vs_hot.profiler */
-    oom_fn *oom_l, *oom_m;
-    int done;     /* atomic; 1: all three are final */
+    oom_fn *oom;
+    int done;     /* atomic; 1: both are final */
     int searched; /* atomic; 1: streams and events are, too, which takes a caller */
     int others;   /* atomic; reports of other libraries that came before */
 } real;
@@ -91,9 +89,8 @@ static bool take_from(void *library)
 
     if (!usage)
         return false;
-    real.oom_l = (oom_fn *)symbol(library, OOM_L, (void *)vs_c10_oom_l);
-    real.oom_m = (oom_fn *)symbol(library, OOM_M, (void *)vs_c10_oom_m);
-    /* Relaxed: a pointer to code needs no ordering, and the other two are read after `done`. */
+    real.oom = (oom_fn *)symbol(library, OOM, (void *)vs_c10_oom);
+    /* Relaxed: a pointer to code needs no ordering, and the other one is read after `done`. */
     __atomic_store_n(&real.usage, usage, __ATOMIC_RELAXED);
     return true;
 }
@@ -151,7 +148,7 @@ static void look_for_names(void)
 {
     void *library = vs_torch_library("libtorch_cpu");
 
-    if (library && !dlsym(library, VS_GENERIC_STD) && !dlsym(library, VS_GENERIC_C10))
+    if (library && !dlsym(library, VS_GENERIC))
         vs_contract_broken(VS_CONTRACT_TORCH_TENSORS, "it makes tensors by functions that are not known");
     if (library && !dlsym(library, VS_SEQUENCE_NUMBER))
         vs_contract_broken(VS_CONTRACT_TORCH_NODE, "it numbers its nodes by a function that is not known");
@@ -314,35 +311,15 @@ VS_HOT_CODE void vs_c10_usage(void *ptr, int64_t size, size_t allocated, size_t 
         report_slowly(ptr, size, allocated, reserved, device, __builtin_return_address(0), tensor);
 }
 
-static void record_oom(uint64_t size, size_t allocated, size_t reserved, c10_device device)
+void vs_c10_oom(int64_t size, size_t allocated, size_t reserved, c10_device device)
 {
-    uint32_t tensor = type_of(device) == C10_CUDA ? tensor_of(VS_OP_BLOCK_OOM, size) : 0;
+    bool cuda = type_of(device) == C10_CUDA;
+    uint32_t tensor = cuda ? tensor_of(VS_OP_BLOCK_OOM, (uint64_t)size) : 0;
 
-    record(VS_OP_BLOCK_OOM, NULL, size, allocated, reserved, device, tensor);
-}
-
-static void oom(oom_fn *first, oom_fn *second, int64_t size, size_t allocated, size_t reserved,
-                c10_device device)
-{
-    oom_fn *call = first ? first : second;
-
-    if (call)
-        call(size, allocated, reserved, device);
-}
-
-void vs_c10_oom_l(int64_t size, size_t allocated, size_t reserved, c10_device device)
-{
-    record_oom((uint64_t)size, allocated, reserved, device);
-    need_real(type_of(device) == C10_CUDA ? __builtin_return_address(0) : NULL, index_of(device));
-    oom(real.oom_l, real.oom_m, size, allocated, reserved, device);
-}
-
-/* The same words in the same registers: size_t and int64_t differ in the mangled name alone. */
-void vs_c10_oom_m(int64_t size, size_t allocated, size_t reserved, c10_device device)
-{
-    record_oom((uint64_t)size, allocated, reserved, device);
-    need_real(type_of(device) == C10_CUDA ? __builtin_return_address(0) : NULL, index_of(device));
-    oom(real.oom_m, real.oom_l, size, allocated, reserved, device);
+    record(VS_OP_BLOCK_OOM, NULL, (uint64_t)size, allocated, reserved, device, tensor);
+    need_real(cuda ? __builtin_return_address(0) : NULL, index_of(device));
+    if (real.oom)
+        real.oom(size, allocated, reserved, device);
 }
 
 /* ---- blocks of the arena (arena/torch/torch.c) ---- */

@@ -20,18 +20,16 @@ grep -oE '^VS_API\([0-9]+, [A-Za-z0-9_]+' "$rows" | sed 's/.*, //' | sort >rows
 [ -s rows ] || fail "driver.def has no rows"
 grep '@' exports >versioned && fail "exported with a version (a hook under a version is silently dead): $(cat versioned)"
 grep '^cu' exports | diff rows - >difference || fail "exports and driver.def differ: $(cat difference)"
-# and beside the driver's names exactly these: the program's look-ups, PyTorch's two reports (one with the type that two
-# versions give its size), the function that numbers its autograd nodes, those that make its tensors, injection by NVTX and by the driver, the functions of vramscope.h, those of the Python package, the three
+# and beside the driver's names exactly these: the program's look-ups, PyTorch's two reports, the function that numbers its autograd nodes, those that make its tensors, injection by NVTX and by the driver, the functions of vramscope.h, those of the Python package, the three
 # of benchmarks (pause.c), what AddressSanitizer asks (sanitizer.c), and those that PyTorch is given
 grep -v '^cu[A-Z]' exports >others
 {
     printf '%s\n' __asan_default_options dlsym dlvsym InitializeInjection InitializeInjectionNvtx2 InitializeInjectionNvtxExtension \
         vramscope_auto_push vramscope_auto_pop vramscope_auto_mark vramscope_auto_layer vramscope_auto_cell vramscope_auto_call vramscope_auto_calls vramscope_auto_model vramscope_auto_hooks vramscope_auto_phase vramscope_auto_phases vramscope_auto_roles vramscope_auto_allocator vramscope_auto_code vramscope_auto_contract vramscope_auto_takes vramscope_auto_limit vramscope_auto_finish vramscope_pool_use vramscope_benchmark_parts vramscope_benchmark_pause vramscope_benchmark_resume \
         _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE \
-        _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE \
+        _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE \
         _ZN2at15sequence_number17get_and_incrementEv \
         _ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeESt8optionalINS1_12MemoryFormatEE \
-        _ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeENS1_8optionalINS1_12MemoryFormatEEE \
         _ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeE \
         _ZN2at6native17resize_bytes_cudaEPN3c1011StorageImplEm _ZN2at6native27resize_bytes_cuda_with_addrEPN3c1011StorageImplEmPv
     sed -nE 's/^#define (vramscope_[a-z_]+[a-z])\(.*/\1/p' "$here/../../../shim/vramscope.h"

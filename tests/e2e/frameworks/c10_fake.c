@@ -14,10 +14,8 @@ struct device {
 };
 void usage(void *, int64_t, size_t, size_t,
            struct device) __asm__("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
-void oom_l(int64_t, size_t, size_t,
-           struct device) __asm__("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
-void oom_m(size_t, size_t, size_t,
-           struct device) __asm__("_ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE");
+void oom(int64_t, size_t, size_t,
+         struct device) __asm__("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
 void script(void);
 
 #ifdef REAL
@@ -25,18 +23,10 @@ void usage(void *ptr, int64_t size, size_t allocated, size_t reserved, struct de
 {
     printf("real usage %p %ld %zu %zu %d:%d\n", ptr, (long)size, allocated, reserved, d.type, d.index);
 }
-#ifndef ONLY_M
-void oom_l(int64_t size, size_t allocated, size_t reserved, struct device d)
+void oom(int64_t size, size_t allocated, size_t reserved, struct device d)
 {
-    printf("real oom l %ld %zu %zu %d:%d\n", (long)size, allocated, reserved, d.type, d.index);
+    printf("real oom %ld %zu %zu %d:%d\n", (long)size, allocated, reserved, d.type, d.index);
 }
-#endif
-#ifndef ONLY_L
-void oom_m(size_t size, size_t allocated, size_t reserved, struct device d)
-{
-    printf("real oom m %zu %zu %zu %d:%d\n", size, allocated, reserved, d.type, d.index);
-}
-#endif
 #endif
 
 #ifdef CALLER
@@ -73,12 +63,7 @@ void script(void)
     usage((void *)0x7f0000000200, 512, 512, 2097152, cuda1);
     usage((void *)0x1000, 64, 64, 64, cpu);
     usage((void *)0x7f0000000200, -512, 0, 2097152, cuda1);
-#ifndef ONLY_M
-    oom_l((int64_t)1 << 40, 7, 8, cuda1);
-#endif
-#ifndef ONLY_L
-    oom_m((size_t)1 << 41, 9, 10, cuda1);
-#endif
+    oom((int64_t)1 << 40, 7, 8, cuda1);
 }
 #endif
 

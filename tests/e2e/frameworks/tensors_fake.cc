@@ -2,10 +2,9 @@
  * tensors_fake.cc - PyTorch's way from a tensor to a block of its allocator, by its names and signatures.
  * tensors.sh builds four files of it: TORCH_CPU (libtorch_cpu.so, which makes tensors), TORCH_CUDA
  * (libtorch_cuda.so, which calls it through the linker and has the allocator), C10 (libc10.so, which is
- * reported to), and MAIN, a program that loads them RTLD_LOCAL, as Python does.  With -DOLD the last argument
- * is a c10::optional, as before PyTorch 2.3; with -DSHIFTED its functions have an argument more, in front.  WHO
- * tells two PyTorches apart; EXTENSION is a library that calls libtorch_cpu and nothing else; C10_CUDA is
- * libc10_cuda.so, which says which allocator CUDA's tensors have.
+ * reported to), and MAIN, a program that loads them RTLD_LOCAL, as Python does.  With -DSHIFTED its functions
+ * have an argument more, in front.  WHO tells two PyTorches apart; EXTENSION is a library that calls what
+ * libtorch_cuda has, without it; C10_CUDA is libc10_cuda.so, which says which allocator CUDA's tensors have.
  */
 #include <cstddef>
 #include <cstdint>
@@ -29,11 +28,6 @@ struct DispatchKeySet {
 };
 enum class ScalarType : int8_t { Float = 6, Half = 5, BFloat16 = 15, Strange = 99 };
 enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast };
-template <class T> using optional_of = std::optional<T>;
-template <class T> struct optional {
-    T value;
-    bool has;
-};
 struct StorageImpl {
     uint64_t bytes;
     bool resizable = true;
@@ -45,15 +39,9 @@ void reportMemoryUsageToProfiler(void *, int64_t, size_t, size_t, Device);
 void reportOutOfMemoryToProfiler(int64_t, size_t, size_t, Device);
 } // namespace c10
 
-#ifdef OLD
-using Format = c10::optional<c10::MemoryFormat>;
-static const Format channels_last = {c10::MemoryFormat::ChannelsLast, true};
-#define VALUE(f) ((f).has ? (int)(f).value : -1)
-#else
 using Format = std::optional<c10::MemoryFormat>;
 static const Format channels_last = c10::MemoryFormat::ChannelsLast;
 #define VALUE(f) ((f) ? (int)*(f) : -1)
-#endif
 using Sizes = c10::ArrayRef<long>;
 
 namespace at {
@@ -267,8 +255,8 @@ extern "C" void script(void)
 extern "C" void script(void)
 {
     try {
-        at::TensorBase t = at::detail::empty_generic(MORE_ONE {nullptr, 0}, nullptr, {0x10002}, c10::ScalarType::Float,
-                                                     channels_last);
+        c10::StorageImpl storage{0};
+        at::native::resize_bytes_cuda(&storage, 512);
         std::printf("made\n");
     } catch (const std::exception &e) {
         std::printf("not made: %s\n", e.what());

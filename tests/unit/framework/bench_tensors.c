@@ -20,7 +20,7 @@ struct sizes {
 };
 typedef void *generic_fn(void *to, struct sizes size, void *allocator, uint64_t keys, uint64_t type,
                          uint64_t format);
-generic_fn ours __asm__(VS_GENERIC_STD);
+generic_fn ours __asm__(VS_GENERIC);
 
 static double now(void)
 {
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%.*s/fakes/libtorch_cpu.so", slash ? (int)(slash - argv[0]) : 1,
              slash ? argv[0] : ".");
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    generic_fn *alone = library ? (generic_fn *)dlsym(library, VS_GENERIC_STD) : NULL;
+    generic_fn *alone = library ? (generic_fn *)dlsym(library, VS_GENERIC) : NULL;
     struct vs_journal_config c = {.ring_slots = 1024, .database = "/nowhere.db"};
     struct vs_journal *j = NULL;
     snprintf(path, sizeof path, "/tmp/bench-tensors-%d.vsj", (int)getpid());
