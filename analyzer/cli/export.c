@@ -69,8 +69,8 @@ static int no_format(const char *name)
         names[i] = formats[i].name;
     if (!strcmp(name, "parquet"))
         return complain(
-            "export: Parquet needs a library that only Python has: pip install pyarrow, then python -m "
-            "vramscope.parquet FILE.db OUT.parquet");
+            "export: Parquet is made of csv, by pandas or DuckDB: vramscope export --format=csv FILE.db -o "
+            "FILE.csv");
     near = args_nearest(name, names);
     if (near)
         return complain("export: unknown format '%s': did you mean %s?", name, near);

@@ -15,7 +15,7 @@ refused() {
 refused 'which format' run.db
 refused 'did you mean perfetto' --format=perfeto run.db
 refused 'unknown format' --format=xyzzy run.db
-refused 'pip install pyarrow' --format=parquet run.db
+refused 'made of csv' --format=parquet run.db
 refused 'which file' --format=csv
 refused 'one file at a time' --format=csv run.db run.db
 refused 'No such file' --format=csv none.db

@@ -18,8 +18,7 @@ gives a Hugging Face model the fused loss (_loss.py), and `vramscope.linear_cros
     with vramscope.open("run.db") as run:
         run.sql("SELECT * FROM phase_peak")
 
-reads a recording (_recording.py): pandas frames where pandas is installed, lists of dicts elsewhere.  `python -m vramscope.parquet`
-makes a Parquet file of one (parquet.py), with pyarrow.
+reads a recording (_recording.py): pandas frames where pandas is installed, lists of dicts elsewhere.
 """
 
 import ctypes
