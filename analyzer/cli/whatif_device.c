@@ -64,22 +64,16 @@ static enum feed_policy column_of(const struct answers *a, const bool *wanted)
 static struct edits_question question_of(const struct answers *a, struct torch_settings *settings,
                                          bool *wanted)
 {
-    const struct trace_tape *tape = &a->tape;
     int policy = one_policy(a->q);
     bool changed = a->q->capacity || a->q->setting_count;
     for (int i = 0; i < FEED_POLICIES; i++)
         wanted[i] = a->q->wanted[i];
     wanted[FEED_LIVE] = true; /* what the others are compared by */
     *settings = policies_settings(a);
-    return (struct edits_question){&a->q->o->edits,
-                                   settings,
-                                   wanted,
-                                   column_of(a, wanted),
-                                   policy,
-                                   policy >= 0 || changed,
-                                   changed,
-                                   !tape->imported && !tape->arena && !tape->expandable,
-                                   is_late(a->t, a->device, "late_allocated"),
+    return (struct edits_question){&a->q->o->edits, settings,
+                                   wanted,          column_of(a, wanted),
+                                   policy,          policy >= 0 || changed,
+                                   changed,         is_late(a->t, a->device, "late_allocated"),
                                    a->q->o->bytes};
 }
 

@@ -33,7 +33,7 @@ int edits_check(const struct arg_list *edits)
 int edits_ask(struct trace *t, int64_t device, const struct edits_question *q, struct edits *out)
 {
     *out = (struct edits){.rows = NULL};
-    if (program_read(t, device, SIZE_MAX, q->native, &out->from, &out->facts)) {
+    if (program_read(t, device, SIZE_MAX, &out->from, &out->facts)) {
         program_free_facts(&out->facts);
         return -1;
     }

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "requests.h"
 #include "stacks.h"
 
 #define SMALL     (UINT64_C(1) << 20)
@@ -251,8 +250,7 @@ static void mark_phases(struct program *p)
     p->event_count = n;
 }
 
-int program_read(struct trace *t, int64_t device, size_t refusal, bool native, struct program *p,
-                 struct edit_facts *facts)
+int program_read(struct trace *t, int64_t device, size_t refusal, struct program *p, struct edit_facts *facts)
 {
     struct trace_blocks blocks;
     *facts = (struct edit_facts){0};
@@ -272,8 +270,8 @@ int program_read(struct trace *t, int64_t device, size_t refusal, bool native, s
     facts->cut = refusal < blocks.refusal_count;
     if (facts->cut)
         facts->limit = blocks.refusals[refusal].limit;
-    stacks_order_units(facts, &blocks);
     take(p, &blocks);
+    stacks_find_units(p, facts);
     if (facts->cut)
         cut(p, &blocks, refusal);
     struct reading r = {.facts = facts, .p = p, .cut = facts->cut};
@@ -283,8 +281,6 @@ int program_read(struct trace *t, int64_t device, size_t refusal, bool native, s
     facts->asked = blocks.asked;
     blocks.asked = (struct asked_table){0};
     trace_free_blocks(&blocks);
-    if (native)
-        requests_estimate(p);
     mark_phases(p);
     return 0;
 }

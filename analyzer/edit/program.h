@@ -88,10 +88,9 @@ struct program {
 };
 
 /* Of the blocks of DEVICE, up to REFUSAL (its index; SIZE_MAX: all of them): then the request that was
- * refused is the last event.  NATIVE: blocks are PyTorch's native allocator's, whose sizes may be more than
- * what was asked for (requests.h).  0, or -1 with t->why.  FACTS live as long as the program and those made
- * of it. */
-int program_read(struct trace *t, int64_t device, size_t refusal, bool native, struct program *p,
+ * refused is the last event.  0, or -1 with t->why.  FACTS live as long as the program and those made of it.
+ */
+int program_read(struct trace *t, int64_t device, size_t refusal, struct program *p,
                  struct edit_facts *facts);
 void program_free(struct program *p);
 void program_free_facts(struct edit_facts *f);

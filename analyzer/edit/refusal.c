@@ -310,13 +310,12 @@ static int read_program(struct trace *t, const struct trace_oom_kept *o, struct 
     if (device && device->total_bytes > 0) /* a limit below it makes no reservation of addresses smaller */
         settings->memory = (uint64_t)device->total_bytes;
     *policy = tape.arena ? FEED_ARENA : tape.expandable ? FEED_EXPANDABLE : FEED_NATIVE;
-    bool native = !tape.imported && *policy == FEED_NATIVE;
     trace_free_tape(&tape);
     if (refusal == SIZE_MAX) {
         out->why = xstrdup("the request is not a framework's");
         return 0;
     }
-    return program_read(t, o->device, refusal, native, p, facts);
+    return program_read(t, o->device, refusal, p, facts);
 }
 
 int refusal_answer(struct trace *t, const struct trace_oom_kept *o, const struct refusal_under *under,

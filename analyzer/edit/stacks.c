@@ -14,60 +14,63 @@
 #include "read/lives.h"
 #include "read/stream.h"
 #include "read/stacks.h"
-#include "names.h"
 #include "trace/journal/journal.h"
 #include "unit_names.h"
 
-#define PATTERNS_MOST 6
+/* ---- texts by number, in the order in which they were first met ---- */
 
-static char *join(char *list, const char *more, const char *between)
+#define NAMES_MOST 65535 /* it is no text's number */
+
+struct names {
+    const char **text; /* not ended, and not owned */
+    size_t *length;
+    size_t n;
+    uint16_t *slots; /* a number and one more, where its text's hash leads; 0: none */
+};
+
+#define SLOTS (1u << 17) /* a power of two, twice as many as there are texts at the most */
+
+/* FNV-1a. */
+static uint64_t hash_of(const char *text, size_t length)
 {
-    char *longer = xformat("%s%s%s", list ? list : "", list ? between : "", more);
-    free(list);
-    return longer;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return hash ^ hash >> 32;
 }
 
-static bool has_word(const char *list, const char *word)
+/* The number of the first LENGTH bytes of TEXT, which has to last as long; NAMES_MOST: there are too many. */
+static uint16_t names_number(struct names *names, const char *text, size_t length)
 {
-    size_t n = strlen(word);
-    for (const char *at = list; at && (at = strstr(at, word)); at += n)
-        if ((at == list || at[-1] == ' ') && (at[n] == ',' || !at[n]))
-            return true;
-    return false;
-}
-
-/* "ConvNeXt.features.*, ConvNeXt.features.*.*" */
-static void name_units(struct edit_facts *f, const struct names *units)
-{
-    size_t patterns = 0;
-    for (size_t i = 0; i < units->n && patterns <= PATTERNS_MOST; i++) {
-        char *pattern = unit_names_pattern(units->text[i], units->length[i]);
-        if (!has_word(f->units_name, shown(pattern)) && patterns++ < PATTERNS_MOST)
-            f->units_name = join(f->units_name, shown(pattern), ", ");
-        free(pattern);
+    if (!names->slots) {
+        names->slots = xrealloc(NULL, SLOTS * sizeof *names->slots);
+        memset(names->slots, 0, SLOTS * sizeof *names->slots);
     }
-    if (patterns > PATTERNS_MOST)
-        f->units_name = join(f->units_name, "others", " and ");
+    size_t at = hash_of(text, length) % SLOTS;
+    for (; names->slots[at]; at = (at + 1) % SLOTS) {
+        size_t i = names->slots[at] - 1u;
+        if (names->length[i] == length && !memcmp(names->text[i], text, length))
+            return (uint16_t)i;
+    }
+    if (names->n >= NAMES_MOST)
+        return NAMES_MOST;
+    names->text = grow(names->text, names->n, sizeof *names->text);
+    names->length = grow(names->length, names->n, sizeof *names->length);
+    names->text[names->n] = text;
+    names->length[names->n++] = length;
+    names->slots[at] = (uint16_t)names->n;
+    return (uint16_t)(names->n - 1);
 }
 
-/* Which unit each of the model's LAYERS is in. */
-static uint16_t *find_units(struct edit_facts *f, const struct names *layers)
+static void names_free(struct names *names)
 {
-    struct names units = {0};
-    size_t *lengths = xrealloc(NULL, (layers->n + 1) * sizeof *lengths);
-    uint16_t *of = xrealloc(NULL, (layers->n + 1) * sizeof *of);
-    of[0] = EDIT_NO_UNIT;
-    unit_names_find(layers->text + 1, layers->n - 1, lengths + 1);
-    for (size_t i = 1; i < layers->n; i++) {
-        uint16_t unit = lengths[i] ? names_number(&units, layers->text[i], lengths[i]) : EDIT_NO_UNIT;
-        of[i] = unit < UNITS_MOST ? unit : EDIT_NO_UNIT;
-    }
-    f->units = units.n < UNITS_MOST ? (uint16_t)units.n : UNITS_MOST;
-    name_units(f, &units);
-    free(lengths);
-    names_free(&units);
-    return of;
+    free(names->text);
+    free(names->length);
+    free(names->slots);
+    *names = (struct names){0};
 }
+
+/* ---- layers and frames ---- */
 
 #define IDS_LEAST 65536
 #define IDS_RATIO 64 /* ids over rows: numbers are given in order, and few of them have no row */
@@ -97,8 +100,7 @@ static int read_layers(struct trace *t, struct edit_facts *f)
         return -1;
     }
     f->stacks = xrealloc(NULL, f->stack_count * sizeof *f->stacks);
-    for (size_t i = 0; i < f->stack_count; i++)
-        f->stacks[i] = (struct edit_stack){.unit = EDIT_NO_UNIT};
+    memset(f->stacks, 0, f->stack_count * sizeof *f->stacks);
     names_number(&layers, "", 0);
     for (size_t i = 0; i < stacks.count; i++) {
         const struct trace_stack_row *row = &stacks.rows[i];
@@ -109,10 +111,6 @@ static int read_layers(struct trace *t, struct edit_facts *f)
         f->layers = true;
         f->stacks[row->id].layer = names_number(&layers, row->layer, strlen(row->layer));
     }
-    uint16_t *units = find_units(f, &layers);
-    for (size_t i = 0; i < f->stack_count; i++)
-        f->stacks[i].unit = f->stacks[i].layer < layers.n ? units[f->stacks[i].layer] : EDIT_NO_UNIT;
-    free(units);
     f->layer_names = xrealloc(NULL, layers.n * sizeof *f->layer_names);
     for (; f->layer_count < layers.n; f->layer_count++)
         f->layer_names[f->layer_count] = xstrdup(layers.text[f->layer_count]);
@@ -160,9 +158,8 @@ static int read_frames(struct trace *t, struct edit_facts *f)
         struct edit_stack *s = &f->stacks[i];
         if (node->parent > 0 && node->parent < (int64_t)i) { /* a parent comes before its children */
             const struct edit_stack *above = &f->stacks[node->parent];
-            uint16_t unit = s->unit, layer = s->layer;
+            uint16_t layer = s->layer;
             *s = *above;
-            s->unit = unit;
             s->layer = layer;
         }
         if (node->frame >= 0 && (size_t)node->frame < paths.frame_count && paths.frames[node->frame].function)
@@ -177,23 +174,86 @@ int stacks_read(struct trace *t, struct edit_facts *facts)
     return read_layers(t, facts) || read_frames(t, facts) ? -1 : 0;
 }
 
-void stacks_order_units(struct edit_facts *f, const struct trace_blocks *blocks)
+/* ---- units ---- */
+
+#define PATTERNS_MOST 6
+
+static char *join(char *list, const char *more, const char *between)
 {
-    uint16_t *order = xrealloc(NULL, (f->units + 1u) * sizeof *order), next = 0;
-    for (size_t i = 0; i < f->units; i++)
+    char *longer = xformat("%s%s%s", list ? list : "", list ? between : "", more);
+    free(list);
+    return longer;
+}
+
+static bool has_word(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = list; at && (at = strstr(at, word)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ',' || !at[n]))
+            return true;
+    return false;
+}
+
+/* "ConvNeXt.features.*, ConvNeXt.features.*.*" */
+static void name_units(struct edit_facts *f, const size_t *lengths)
+{
+    size_t patterns = 0;
+    for (size_t i = 0; i < f->layer_count && patterns <= PATTERNS_MOST; i++) {
+        char *pattern = lengths[i] ? unit_names_pattern(f->layer_names[i], lengths[i]) : NULL;
+        if (pattern && !has_word(f->units_name, shown(pattern)) && patterns++ < PATTERNS_MOST)
+            f->units_name = join(f->units_name, shown(pattern), ", ");
+        free(pattern);
+    }
+    if (patterns > PATTERNS_MOST)
+        f->units_name = join(f->units_name, "others", " and ");
+}
+
+/* Numbers the N units of LAYERS in the order in which forward came to them, and behind these what it never
+ * came to. */
+static void put_in_order(const struct program *p, uint16_t *layers, size_t n)
+{
+    size_t count = p->facts->layer_count;
+    uint16_t *order = xrealloc(NULL, (n + 1) * sizeof *order), next = 0;
+    for (size_t i = 0; i < n; i++)
         order[i] = EDIT_NO_UNIT;
-    for (size_t i = 0; i < blocks->block_count && next < f->units; i++) {
-        uint32_t stack = blocks->blocks[i].stack;
-        uint16_t unit = stack < f->stack_count ? f->stacks[stack].unit : EDIT_NO_UNIT;
+    for (size_t i = 0; i < p->block_count && next < n; i++) {
+        uint16_t layer = program_stack(p, &p->blocks[i])->layer;
+        uint16_t unit = layer < count ? layers[layer] : EDIT_NO_UNIT;
         if (unit != EDIT_NO_UNIT && order[unit] == EDIT_NO_UNIT &&
-            program_is_forward(f, blocks->moments[blocks->blocks[i].born].phase))
+            program_is_forward(p->facts, p->events[p->blocks[i].born].phase))
             order[unit] = next++;
     }
-    for (size_t i = 0; i < f->units; i++)
-        if (order[i] == EDIT_NO_UNIT)
-            order[i] = next++; /* made nothing in forward */
-    for (size_t i = 0; i < f->stack_count; i++)
-        if (f->stacks[i].unit != EDIT_NO_UNIT)
-            f->stacks[i].unit = order[f->stacks[i].unit];
+    for (size_t i = 0; i < n; i++)
+        order[i] = order[i] == EDIT_NO_UNIT ? next++ : order[i];
+    for (size_t i = 0; i < count; i++)
+        layers[i] = layers[i] == EDIT_NO_UNIT ? EDIT_NO_UNIT : order[layers[i]];
     free(order);
+}
+
+uint16_t *stacks_units(const struct program *p, const size_t *lengths, uint16_t *n)
+{
+    const struct edit_facts *f = p->facts;
+    struct names units = {0};
+    uint16_t *of = xrealloc(NULL, (f->layer_count + 1) * sizeof *of);
+    for (size_t i = 0; i < f->layer_count; i++) {
+        uint16_t unit = lengths[i] ? names_number(&units, f->layer_names[i], lengths[i]) : EDIT_NO_UNIT;
+        of[i] = unit < UNITS_MOST ? unit : EDIT_NO_UNIT;
+    }
+    *n = units.n < UNITS_MOST ? (uint16_t)units.n : UNITS_MOST;
+    put_in_order(p, of, *n);
+    names_free(&units);
+    return of;
+}
+
+void stacks_find_units(const struct program *p, struct edit_facts *f)
+{
+    size_t *lengths = xrealloc(NULL, (f->layer_count + 1) * sizeof *lengths);
+    lengths[0] = 0;
+    unit_names_find((const char *const *)f->layer_names + 1, f->layer_count - 1, lengths + 1);
+    uint16_t *units = stacks_units(p, lengths, &f->units);
+    for (size_t i = 0; i < f->stack_count; i++)
+        f->stacks[i].unit = f->stacks[i].layer < f->layer_count ? units[f->stacks[i].layer] : EDIT_NO_UNIT;
+    name_units(f, lengths);
+    free(lengths);
+    free(units);
 }

@@ -6,7 +6,10 @@
 #include "program.h"
 
 int stacks_read(struct trace *t, struct edit_facts *facts);
-/* Numbers the units in the order in which BLOCKS were made in them. */
-void stacks_order_units(struct edit_facts *facts, const struct trace_blocks *blocks);
+/* Which unit each stack of P is in, into its FACTS. */
+void stacks_find_units(const struct program *p, struct edit_facts *facts);
+/* By layer the number of its unit, whose name is the first LENGTHS[layer] bytes of the layer's path, of *N;
+ * EDIT_NO_UNIT for 0.  They are numbered in the order in which forward came to them.  The caller frees it. */
+uint16_t *stacks_units(const struct program *p, const size_t *lengths, uint16_t *n);
 
 #endif

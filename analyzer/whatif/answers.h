@@ -20,7 +20,6 @@ struct edits_question {
     int policy;                            /* the one that is named, -1: none is, FEED_POLICIES: several */
     bool other;                            /* a policy, a capacity or a setting is */
     bool changed;                          /* a capacity or a setting is */
-    bool native;                           /* recorded under PyTorch's native allocator, without requests */
     bool late;                             /* the framework held memory before the recording */
     bool bytes;                            /* exact */
 };

@@ -183,9 +183,8 @@ static int read_program(struct trace *t, int64_t device, struct asking *q, struc
     if (d && d->total_bytes > 0)
         q->settings.memory = (uint64_t)d->total_bytes;
     q->own = tape.arena ? FEED_ARENA : tape.expandable ? FEED_EXPANDABLE : FEED_NATIVE;
-    bool native = !tape.imported && q->own == FEED_NATIVE;
     trace_free_tape(&tape);
-    return program_read(t, device, SIZE_MAX, native, &q->from, facts);
+    return program_read(t, device, SIZE_MAX, &q->from, facts);
 }
 
 int remedies_of_peak(struct trace *t, int64_t device, int64_t most, struct remedies *out)
