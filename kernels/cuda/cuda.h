@@ -199,6 +199,8 @@ static inline bool cuda_sums_dinput(const struct cuda_plan *plan)
 int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
                      struct lce_plan **plan);
 void cuda_plan_destroy(struct lce_plan *plan);
+/* Sets COLUMNS of the logits at a time; rows begin at cache lines. */
+void cuda_slice(struct cuda_plan *plan, int64_t columns);
 /* Bytes of the workspace without cuBLASLt's scratch, with CHUNK tokens at a time; sets the layout. */
 size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk);
 /* products.c: creates the products of every shape that a run has; the largest scratch of any. */
@@ -301,10 +303,8 @@ size_t cuda_own_scratch(const struct cuda_plan *plan, int64_t chunk);
 int32_t cuda_own_orders(const struct cuda_plan *plan);
 int cuda_own_width(const struct cuda_plan *plan, int shift);
 size_t cuda_lent_parts(const struct cuda_plan *plan, int64_t chunk);
-int cuda_own_find(struct cuda_plan *plan);
 int cuda_own_logits(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 bool cuda_own_logits_fit(const struct cuda_plan *plan);
-int cuda_own_find_exponents(struct cuda_plan *plan);
 int cuda_own_exponents(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_own_dweight(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows,
                      const struct cuda_sum *sum);
@@ -332,7 +332,6 @@ int cuda_exponents_pass(const struct cuda_run *run, int64_t first, int64_t rows)
 bool cuda_odds_fit(const struct cuda_plan *plan);
 bool cuda_takes_odds(const struct cuda_run *run);
 void cuda_odds_lay_out(const struct cuda_plan *plan, struct cuda_layout *layout, size_t *total);
-int cuda_odds_find(struct cuda_plan *plan);
 /* Whether this run counts the tokens of each class, so that the counters have to be 0 before. */
 bool cuda_counts_labels(const struct cuda_run *run);
 /* In the order of a run.  For each chunk: before the logits' product the gathered rows and the references;
@@ -348,7 +347,6 @@ int cuda_odds_fold(const struct cuda_run *run, const struct cuda_slab *slab, int
 int cuda_odds_store(const struct cuda_run *run, int64_t first, int64_t rows);
 
 /* launch.c */
-int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function);
 int cuda_launch(const struct cuda_run *run, CUfunction function, unsigned int blocks, unsigned int threads,
                 const void *arguments);
 /* lce_scale */

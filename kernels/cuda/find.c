@@ -2,8 +2,8 @@
  * find.c - finds the kernels of a plan by name, from its types and, for rows that stay in registers, their
  * length.
  */
+#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cuda.h"
 
@@ -11,16 +11,35 @@ enum { THREADS = 512, MANY_VECTORS = 8, GENERAL_VECTORS = 4, MOST_CLUSTER = 8 };
 
 static const char *const kinds[CUDA_KINDS] = {"plain", "entropic", "general"};
 
+/* A search for one kernel after the other; those after one that is not there are left out. */
+struct search {
+    struct cuda_plan *plan;
+    int status;
+};
+
+__attribute__((format(printf, 4, 5))) static void find(struct search *s, int image, CUfunction *function,
+                                                       const char *format, ...)
+{
+    char name[64] = "lce_";
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name + 4, sizeof name - 4, format, arguments);
+    va_end(arguments);
+    if (s->status)
+        return;
+    const struct cuda_library *l = cuda_of(s->plan);
+    CUkernel kernel;
+    CUresult status = l->driver.library_kernel(&kernel, l->images[image], name);
+    if (!status) /* also loads its code, which must not happen during a run */
+        status = l->driver.kernel_function(function, kernel);
+    if (status)
+        s->status = lce_fail(LCE_DEVICE_ERROR, "lce_plan_create: kernel %s: %s", name,
+                             lce_driver_error(&l->driver, status));
+}
+
 static const char *type_name(int dtype)
 {
     return dtype == LCE_F32 ? "f32" : dtype == LCE_F16 ? "f16" : "bf16";
-}
-
-static int find_typed(struct cuda_plan *plan, int image, const char *name, int dtype, CUfunction *function)
-{
-    char full[64];
-    snprintf(full, sizeof full, "lce_%s_%s", name, type_name(dtype));
-    return cuda_find(cuda_of(plan), image, full, function);
 }
 
 /* The names of the kernels of softmax.cu contain the types of logits and gradient. */
@@ -46,11 +65,11 @@ static int vectors_for(const struct cuda_plan *plan, int64_t each, bool general)
 /* Finds `loop`, which takes rows of any length and needs no cluster, if there are none; else the smallest
  * cluster whose registers hold a row with at most MOST vectors per thread (the largest cluster may have
  * more); `loop` if there is none. */
-static int find_softmax(struct cuda_plan *plan, const char *kind, int64_t most, struct cuda_softmax *softmax)
+static void find_softmax(struct search *s, int kind, int64_t most)
 {
+    struct cuda_plan *plan = s->plan;
+    struct cuda_softmax *softmax = &plan->kernels.softmax[kind];
     const int64_t vectors = plan->stride * (int64_t)cuda_logit_size(plan) / 16;
-    const bool general = !strcmp(kind, "general");
-    char name[64];
     int64_t each = vectors;
     for (softmax->cluster = 1;; softmax->cluster *= 2) {
         const int64_t threads = (int64_t)softmax->cluster * THREADS;
@@ -58,103 +77,116 @@ static int find_softmax(struct cuda_plan *plan, const char *kind, int64_t most, 
         if (each <= most || softmax->cluster == MOST_CLUSTER)
             break;
     }
-    const int count = cuda_has_clusters(plan) ? vectors_for(plan, each, general) : 0;
+    const int count = cuda_has_clusters(plan) ? vectors_for(plan, each, kind == CUDA_GENERAL) : 0;
     if (count == 0) {
         softmax->cluster = 0;
-        snprintf(name, sizeof name, "lce_softmax_%s_loop", softmax_types(plan));
+        find(s, IMAGE_SOFTMAX, &softmax->function, "softmax_%s_loop", softmax_types(plan));
     } else {
-        snprintf(name, sizeof name, "lce_softmax_%s_%s_%d", softmax_types(plan), kind, count);
+        find(s, IMAGE_SOFTMAX, &softmax->function, "softmax_%s_%s_%d", softmax_types(plan), kinds[kind],
+             count);
     }
-    return cuda_find(cuda_of(plan), IMAGE_SOFTMAX, name, &softmax->function);
 }
 
-static int find_slabs(struct cuda_plan *plan)
+static void find_slabs(struct search *s)
 {
-    char name[64];
-    int status = LCE_OK;
-    for (int i = 0; !status && i < CUDA_KINDS; i++) {
-        snprintf(name, sizeof name, "lce_slab_scan_%s_%s", softmax_types(plan), kinds[i]);
-        status = cuda_find(cuda_of(plan), IMAGE_SLAB, name, &plan->kernels.scan[i]);
-        snprintf(name, sizeof name, "lce_slab_gradient_%s_%s", softmax_types(plan), kinds[i]);
-        if (!status)
-            status = cuda_find(cuda_of(plan), IMAGE_SLAB, name, &plan->kernels.slab_gradient[i]);
+    struct cuda_kernels *k = &s->plan->kernels;
+    for (int i = 0; i < CUDA_KINDS; i++) {
+        find(s, IMAGE_SLAB, &k->scan[i], "slab_scan_%s_%s", softmax_types(s->plan), kinds[i]);
+        find(s, IMAGE_SLAB, &k->slab_gradient[i], "slab_gradient_%s_%s", softmax_types(s->plan), kinds[i]);
     }
-    return status ? status : cuda_find(cuda_of(plan), IMAGE_SLAB, "lce_parts", &plan->kernels.parts);
+    find(s, IMAGE_SLAB, &k->parts, "parts");
 }
 
-static int find_tail(struct cuda_plan *plan)
+/* Whether sums of dweight are wider than the input. */
+static bool wide_dweight(const struct cuda_plan *plan)
 {
     const struct lce_problem *p = &plan->base.problem;
-    struct cuda_kernels *k = &plan->kernels;
-    const bool narrow = p->dtype != LCE_F32;
-    const bool wide[3] = {plan->wide, false, /* always in fp32 */
-                          narrow && (plan->accumulates || p->grad_weight_dtype == LCE_F32)};
-    static const char *const names[3] = {"logits", "dinput", "dweight"};
-    CUfunction *const functions[3] = {&k->tail_logits, &k->tail_dinput, &k->tail_dweight};
-    char name[64];
-    int status = LCE_OK;
-    for (int i = 0; !status && plan->tail && i < 3; i++) {
-        snprintf(name, sizeof name, "lce_tail_%s_%s%s", names[i], wide[i] ? "wide_" : "",
-                 type_name(p->dtype));
-        status = cuda_find(cuda_of(plan), IMAGE_TAIL, name, functions[i]);
-    }
-    return status;
+    return p->dtype != LCE_F32 && (plan->accumulates || p->grad_weight_dtype == LCE_F32);
 }
 
-/* What belongs to our products. */
-static int find_own(struct cuda_plan *plan)
+static void find_tail(struct search *s)
 {
-    struct cuda_own_kernels *k = &plan->kernels.own;
-    const int dtype = plan->base.problem.dtype;
-    int status = cuda_own_find(plan);
-    if (!status)
-        status = find_typed(plan, IMAGE_PRODUCT, "own_scatter", dtype, &k->scatter);
-    return status;
+    const struct cuda_plan *plan = s->plan;
+    struct cuda_kernels *k = &s->plan->kernels;
+    const char *type = type_name(plan->base.problem.dtype);
+    find(s, IMAGE_TAIL, &k->tail_logits, "tail_logits_%s%s", plan->wide ? "wide_" : "", type);
+    find(s, IMAGE_TAIL, &k->tail_dinput, "tail_dinput_%s", type);
+    find(s, IMAGE_TAIL, &k->tail_dweight, "tail_dweight_%s%s", wide_dweight(plan) ? "wide_" : "", type);
 }
 
-static int find_exponents(struct cuda_plan *plan)
+/* One of the products, which all need more shared memory than a kernel has unasked. */
+static void find_product(struct search *s, CUfunction *function, const char *name)
 {
-    int status = cuda_own_find_exponents(plan);
-    if (!status && plan->odds)
-        status = cuda_odds_find(plan);
-    return status ? status
-                  : find_typed(plan, IMAGE_EXPONENTS, "exponents", plan->base.problem.dtype,
-                               &plan->kernels.own.exponents_pass);
+    const struct lce_driver *driver = &cuda_of(s->plan)->driver;
+    find(s, IMAGE_PRODUCT, function, "own_%s_%s", name, type_name(s->plan->base.problem.dtype));
+    if (s->status)
+        return;
+    CUresult set =
+        driver->function_set(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, LCE_PRODUCT_SHARED);
+    if (set)
+        s->status = lce_fail(LCE_DEVICE_ERROR, "lce_plan_create: shared memory of kernel lce_own_%s: %s",
+                             name, lce_driver_error(driver, set));
+}
+
+static void find_own(struct search *s)
+{
+    const struct cuda_plan *plan = s->plan;
+    struct cuda_own_kernels *k = &s->plan->kernels.own;
+    const bool wide = wide_dweight(plan);
+    find_product(s, &k->logits, plan->wide ? "logits_wide" : "logits");
+    find_product(s, &k->dinput, cuda_sums_dinput(plan) ? "dinput_sums" : "dinput");
+    find_product(s, &k->narrow_dinput, "dinput_narrow");
+    find_product(s, &k->dweight, wide ? "dweight_wide" : "dweight");
+    find_product(s, &k->narrow_dweight, wide ? "dweight_wide_narrow" : "dweight_narrow");
+    find(s, IMAGE_PRODUCT, &k->scatter, "own_scatter_%s", type_name(plan->base.problem.dtype));
+}
+
+static void find_odds(struct search *s)
+{
+    struct cuda_own_kernels *k = &s->plan->kernels.own;
+    find_product(s, &k->odds, "odds");
+    find_product(s, &k->gradient, "gradient");
+    find(s, IMAGE_ODDS, &k->odds_start, "odds_start");
+    find(s, IMAGE_ODDS, &k->odds_rows, "odds_rows");
+    find(s, IMAGE_ODDS, &k->odds_dinput, "odds_dinput");
+    find(s, IMAGE_ODDS, &k->odds_fold, "odds_fold");
+    find(s, IMAGE_ODDS, &k->odds_store, "odds_store");
+    find(s, IMAGE_ODDS, &k->label_reserve, "label_reserve");
+    find(s, IMAGE_ODDS, &k->label_place, "label_place");
+    find(s, IMAGE_ODDS, &k->label_rows, "label_rows_%s", wide_dweight(s->plan) ? "f32" : "bf16");
 }
 
 int cuda_find_kernels(struct cuda_plan *plan)
 {
-    const struct cuda_library *l = cuda_of(plan);
     const struct lce_problem *p = &plan->base.problem;
     struct cuda_kernels *k = &plan->kernels;
-    int status = cuda_find(l, IMAGE_TOKENS, "lce_prepare", &k->prepare);
-    if (!status)
-        status = cuda_find(l, IMAGE_TOKENS, "lce_gather", &k->gather);
-    if (!status)
-        status = cuda_find(l, IMAGE_TOKENS, "lce_scatter", &k->scatter);
-    if (!status)
-        status = cuda_find(l, IMAGE_TOKENS, "lce_expand", &k->expand);
-    if (!status)
-        status = cuda_find(l, IMAGE_TOKENS, "lce_reduce", &k->reduce);
-    if (!status)
-        status = find_typed(plan, IMAGE_TOKENS, "blank", p->dtype, &k->blank);
-    if (!status)
-        status = find_typed(plan, IMAGE_TOKENS, "column_sum", p->dtype, &k->column_sum);
-    if (!status)
-        status = find_typed(plan, IMAGE_TOKENS, "store", p->grad_weight_dtype, &k->store);
-    if (!status && cuda_sums_dinput(plan))
-        status = find_typed(plan, IMAGE_TOKENS, "store", p->dtype, &k->store_input);
-    if (!status)
-        status = plan->own ? find_own(plan) : find_tail(plan);
-    if (!status && plan->exponents)
-        status = find_exponents(plan);
-    if (!status && (cuda_sliced(plan) || lce_in_parts(p)))
-        return find_slabs(plan);
-    if (!status)
-        status = find_softmax(plan, kinds[CUDA_PLAIN], MANY_VECTORS, &k->softmax[CUDA_PLAIN]);
-    if (!status)
-        status = find_softmax(plan, kinds[CUDA_ENTROPIC], MANY_VECTORS, &k->softmax[CUDA_ENTROPIC]);
-    if (!status)
-        status = find_softmax(plan, kinds[CUDA_GENERAL], GENERAL_VECTORS, &k->softmax[CUDA_GENERAL]);
-    return status;
+    struct search s = {plan, LCE_OK};
+    find(&s, IMAGE_TOKENS, &k->prepare, "prepare");
+    find(&s, IMAGE_TOKENS, &k->gather, "gather");
+    find(&s, IMAGE_TOKENS, &k->scatter, "scatter");
+    find(&s, IMAGE_TOKENS, &k->expand, "expand");
+    find(&s, IMAGE_TOKENS, &k->reduce, "reduce");
+    find(&s, IMAGE_TOKENS, &k->blank, "blank_%s", type_name(p->dtype));
+    find(&s, IMAGE_TOKENS, &k->column_sum, "column_sum_%s", type_name(p->dtype));
+    find(&s, IMAGE_TOKENS, &k->store, "store_%s", type_name(p->grad_weight_dtype));
+    if (cuda_sums_dinput(plan))
+        find(&s, IMAGE_TOKENS, &k->store_input, "store_%s", type_name(p->dtype));
+    if (plan->own)
+        find_own(&s);
+    else if (plan->tail)
+        find_tail(&s);
+    if (plan->exponents) {
+        find_product(&s, &k->own.exponents, "exponents");
+        find(&s, IMAGE_EXPONENTS, &k->own.exponents_pass, "exponents_%s", type_name(p->dtype));
+        if (plan->odds)
+            find_odds(&s);
+    }
+    if (cuda_sliced(plan) || lce_in_parts(p)) {
+        find_slabs(&s);
+    } else {
+        find_softmax(&s, CUDA_PLAIN, MANY_VECTORS);
+        find_softmax(&s, CUDA_ENTROPIC, MANY_VECTORS);
+        find_softmax(&s, CUDA_GENERAL, GENERAL_VECTORS);
+    }
+    return s.status;
 }

@@ -1,16 +1,5 @@
-/* launch.c - looks kernels up and puts them on the stream. */
+/* launch.c - puts kernels on the stream. */
 #include "cuda.h"
-
-int cuda_find(const struct cuda_library *library, int image, const char *name, CUfunction *function)
-{
-    CUkernel kernel;
-    CUresult status = library->driver.library_kernel(&kernel, library->images[image], name);
-    if (!status) /* also loads its code, which must not happen during a run */
-        status = library->driver.kernel_function(function, kernel);
-    return status ? lce_fail(LCE_DEVICE_ERROR, "lce_plan_create: kernel %s: %s", name,
-                             lce_driver_error(&library->driver, status))
-                  : LCE_OK;
-}
 
 static CUlaunchConfig config_of(unsigned int blocks, unsigned int threads, CUstream stream)
 {

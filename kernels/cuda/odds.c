@@ -1,6 +1,6 @@
 /*
- * odds.c - odds in the place of exponentials (odds.cuh): when they are stored, their memory, and the kernels
- * around the products.
+ * odds.c - odds in the place of exponentials (odds.cuh): when they are stored, their memory, and launches of
+ * the kernels around the products.
  *
  * Odds need bf16, whose range leaves room on both sides of the label's logit; in fp16 there are exponentials.
  * dweight's product takes x times the rows' factors in the place of x, which needs memory for a chunk's rows.
@@ -66,27 +66,6 @@ void cuda_odds_lay_out(const struct cuda_plan *plan, struct cuda_layout *l, size
     l->ends = lce_part(total, classes, sizeof(int32_t));
     l->items = lce_part(total, summed ? (size_t)items_of(plan) : 0, sizeof(struct lce_label_item));
     l->used = lce_part(total, summed ? 2 : 0, sizeof(int32_t));
-}
-
-int cuda_odds_find(struct cuda_plan *plan)
-{
-    struct cuda_own_kernels *k = &plan->kernels.own;
-    const bool wide = plan->accumulates || plan->base.problem.grad_weight_dtype == LCE_F32;
-    const struct {
-        const char *name;
-        CUfunction *function;
-    } all[] = {{"lce_odds_start", &k->odds_start},
-               {"lce_odds_rows", &k->odds_rows},
-               {"lce_odds_dinput", &k->odds_dinput},
-               {"lce_odds_fold", &k->odds_fold},
-               {"lce_odds_store", &k->odds_store},
-               {"lce_label_reserve", &k->label_reserve},
-               {"lce_label_place", &k->label_place},
-               {wide ? "lce_label_rows_f32" : "lce_label_rows_bf16", &k->label_rows}};
-    int status = LCE_OK;
-    for (size_t i = 0; !status && i < sizeof all / sizeof *all; i++)
-        status = cuda_find(cuda_of(plan), IMAGE_ODDS, all[i].name, all[i].function);
-    return status;
 }
 
 /* ---- a chunk ---- */

@@ -74,8 +74,7 @@ static bool accumulates(const struct lce_problem *p, int64_t chunk, int64_t rows
            p->grad_weight_dtype != LCE_F32 && (chunk < rows || passes);
 }
 
-/* Sets COLUMNS of the logits at a time; rows begin at cache lines. */
-static void slice(struct cuda_plan *plan, int64_t columns)
+void cuda_slice(struct cuda_plan *plan, int64_t columns)
 {
     const struct lce_problem *p = &plan->base.problem;
     plan->columns = columns < p->vocab ? columns : p->vocab;
@@ -154,7 +153,7 @@ static uint64_t budget_of(const struct cuda_plan *plan)
 
 static uint64_t size_sliced(void *context, int64_t block, int64_t columns)
 {
-    slice(context, columns);
+    cuda_slice(context, columns);
     return cuda_size_with(context, block);
 }
 
@@ -187,10 +186,10 @@ static void choose_slabs(struct cuda_plan *plan, int64_t *chunk, uint64_t budget
     const int64_t vocab = plan->base.problem.vocab;
     const bool fits = cuda_size_with(plan, *chunk) <= budget;
     struct lce_slab_choice slabs = lce_slab_choose(&shape, size_sliced, plan, budget);
-    slice(plan, vocab);
+    cuda_slice(plan, vocab);
     if (!slabs.block || (fits && slabs.seconds * 1.05 > lce_slab_seconds(&shape, *chunk, vocab)))
         return;
-    slice(plan, slabs.columns);
+    cuda_slice(plan, slabs.columns);
     *chunk = slabs.block;
 }
 
@@ -204,13 +203,13 @@ static void choose_borrowed(struct cuda_plan *plan, int64_t *chunk, bool given, 
         return;
     const bool fits = cuda_size_with(plan, *chunk) <= budget && !forced,
                whole = columns == plan->base.problem.vocab;
-    slice(plan, plan->base.problem.vocab);
+    cuda_slice(plan, plan->base.problem.vocab);
     const struct lce_chunk_shape own = chunk_shape(plan, *chunk, budget);
     const double before = !fits                ? 1e30
                           : plan->own && whole ? lce_own_seconds(&own, *chunk) / 1.05
                                                : lce_slab_seconds(&shape, *chunk, columns) / 1.05;
     if (!cuda_borrow_choose(plan, &shape, plan->own ? &own : NULL, chunk, given, budget, before))
-        slice(plan, columns);
+        cuda_slice(plan, columns);
 }
 
 /* Likewise rows of dinput. */
@@ -238,14 +237,14 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk)
     const uint64_t budget = budget_of(plan);
     const bool cut =
         p->proposals >> 16 && !cuda_exchanges(plan) && !(p->proposals >> 15 & 1 && cuda_may_borrow(plan));
-    slice(plan, p->vocab);
+    cuda_slice(plan, p->vocab);
     plan->borrowed = plan->stage_count = 0;
     plan->lends_odds = plan->in_place = plan->two_passes = false;
     plan->segment_count = 0;
     plan->logits_in = plan->sums_in = plan->rows_in = IN_WORKSPACE;
     plan->kept = cuda_exchanges_ahead(plan) ? 2 : 1;
     if (cut)
-        slice(plan, (int64_t)(p->proposals >> 16) * LCE_SLAB_UNIT);
+        cuda_slice(plan, (int64_t)(p->proposals >> 16) * LCE_SLAB_UNIT);
     if (!given)
         chunk = choose_chunk(plan, budget);
     if (plan->rows > 0 && chunk > plan->rows)

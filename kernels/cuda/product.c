@@ -4,7 +4,6 @@
  * The counted tokens were gathered into the chunk's own rows, in order.  Only the device knows how many they
  * are.  So an ignored token costs nothing, and a chunk without tokens costs its launches only.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "chunk.h"
@@ -122,52 +121,6 @@ int cuda_own_width(const struct cuda_plan *plan, int shift)
     return asked == 1 ? LCE_WIDE : asked == 2 ? LCE_NARROW : 0;
 }
 
-/* Finds one of the products, which all need more shared memory than a kernel has unasked. */
-static int find_product(const struct cuda_plan *plan, const char *product, CUfunction *function)
-{
-    const struct cuda_library *l = cuda_of(plan);
-    char name[64];
-    snprintf(name, sizeof name, "lce_own_%s_%s", product,
-             plan->base.problem.dtype == LCE_F16 ? "f16" : "bf16");
-    int status = cuda_find(l, IMAGE_PRODUCT, name, function);
-    if (status)
-        return status;
-    CUresult set = l->driver.function_set(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                          LCE_PRODUCT_SHARED);
-    return set ? lce_fail(LCE_DEVICE_ERROR, "lce_plan_create: shared memory of kernel %s: %s", name,
-                          lce_driver_error(&l->driver, set))
-               : LCE_OK;
-}
-
-int cuda_own_find(struct cuda_plan *plan)
-{
-    const struct lce_problem *p = &plan->base.problem;
-    struct cuda_own_kernels *k = &plan->kernels.own;
-    const bool wide_dweight = plan->accumulates || p->grad_weight_dtype == LCE_F32;
-    const struct {
-        const char *name;
-        CUfunction *function;
-    } all[] = {{plan->wide ? "logits_wide" : "logits", &k->logits},
-               {cuda_sums_dinput(plan) ? "dinput_sums" : "dinput", &k->dinput},
-               {"dinput_narrow", &k->narrow_dinput},
-               {wide_dweight ? "dweight_wide" : "dweight", &k->dweight},
-               {wide_dweight ? "dweight_wide_narrow" : "dweight_narrow", &k->narrow_dweight}};
-    int status = LCE_OK;
-    for (size_t i = 0; !status && i < sizeof all / sizeof *all; i++)
-        status = find_product(plan, all[i].name, all[i].function);
-    return status;
-}
-
-int cuda_own_find_exponents(struct cuda_plan *plan)
-{
-    int status = find_product(plan, "exponents", &plan->kernels.own.exponents);
-    if (!status && plan->odds)
-        status = find_product(plan, "odds", &plan->kernels.own.odds);
-    if (!status && plan->odds)
-        status = find_product(plan, "gradient", &plan->kernels.own.gradient);
-    return status;
-}
-
 /* Describes a matrix of 16-bit numbers, or of 32-bit ones if it is wide, that is moved in boxes of 128 bytes
  * by BOX rows. */
 struct matrix {
@@ -280,36 +233,36 @@ int cuda_own_logits(const struct cuda_run *r, const struct cuda_slab *s, int64_t
     return status ? status : cuda_launch_product(r, r->plan->kernels.own.logits, &a);
 }
 
+static int exponents_arguments(const struct cuda_run *r, const struct cuda_slab *s, int64_t first,
+                               int64_t rows, struct lce_own_exponents_args *a)
+{
+    const struct lce_softmax_args softmax = cuda_softmax_args(r, first);
+    memset(a, 0, sizeof *a);
+    a->labels = softmax.labels;
+    a->index = softmax.index;
+    a->to_bits = softmax.to_bits;
+    a->begin = (int32_t)s->begin;
+    return logits_arguments(r, s, first, rows, &a->product);
+}
+
 int cuda_own_exponents(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
 {
     const struct cuda_plan *plan = r->plan;
-    const struct lce_softmax_args softmax = cuda_softmax_args(r, first);
+    const CUfunction taken = cuda_takes_odds(r) ? plan->kernels.own.odds : plan->kernels.own.exponents;
     struct lce_own_exponents_args a;
-    memset(&a, 0, sizeof a);
-    a.labels = softmax.labels;
-    a.index = softmax.index;
+    int status = exponents_arguments(r, s, first, rows, &a);
     a.tiles = cuda_beside_logits(r, plan->layout.tiles);
     a.targets = cuda_beside_logits(r, plan->layout.targets);
     a.references = cuda_beside_logits(r, plan->layout.references);
-    a.to_bits = softmax.to_bits;
-    a.begin = (int32_t)s->begin;
     a.count = cuda_tiles_of(s->columns);
-    int status = logits_arguments(r, s, first, rows, &a.product);
-    const CUfunction taken = cuda_takes_odds(r) ? plan->kernels.own.odds : plan->kernels.own.exponents;
     return status ? status : cuda_launch_product(r, taken, &a.product);
 }
 
 int cuda_own_gradient(const struct cuda_run *r, const struct cuda_slab *s, int64_t first, int64_t rows)
 {
-    const struct lce_softmax_args softmax = cuda_softmax_args(r, first);
     struct lce_own_exponents_args a;
-    memset(&a, 0, sizeof a);
-    a.labels = softmax.labels;
-    a.index = softmax.index;
+    int status = exponents_arguments(r, s, first, rows, &a);
     a.known = cuda_kept(r, first);
-    a.to_bits = softmax.to_bits;
-    a.begin = (int32_t)s->begin;
-    int status = logits_arguments(r, s, first, rows, &a.product);
     return status ? status : cuda_launch_product(r, r->plan->kernels.own.gradient, &a.product);
 }
 

@@ -100,14 +100,6 @@ static size_t place(struct cuda_plan *s, size_t begin)
     return total;
 }
 
-static void set_columns(struct cuda_plan *s, int64_t columns)
-{
-    const int64_t wide = s->g_stride / s->stride;
-    s->columns = columns < s->base.problem.vocab ? columns : s->base.problem.vocab;
-    s->stride = cuda_round_up(s->columns, LCE_SLAB_UNIT);
-    s->g_stride = s->stride * wide;
-}
-
 struct search {
     const struct lce_slab_shape *shape;
     const struct lce_chunk_shape *own; /* NULL: products are cuBLASLt's */
@@ -121,7 +113,7 @@ struct search {
 
 static bool fits(struct search *s, int64_t columns)
 {
-    set_columns(s->plan, columns);
+    cuda_slice(s->plan, columns);
     return place(s->plan, s->begin) <= s->end;
 }
 
@@ -344,7 +336,7 @@ static bool begin_search(struct search *s, struct cuda_plan *trial, int64_t chun
     if (proposals >> 15 & 1 && !s->forced) { /* for tests: as much in dinput as can be */
         trial->chunk = given ? chunk : 64;
         trial->logits_in = trial->sums_in = trial->rows_in = IN_WORKSPACE;
-        set_columns(trial, LCE_SLAB_UNIT);
+        cuda_slice(trial, LCE_SLAB_UNIT);
         s->end = place(trial, s->begin);
         const size_t dweight = trial->two_passes ? place_dweight(trial, s->begin) : 0;
         s->end = dweight > s->end ? dweight : s->end;
@@ -400,7 +392,7 @@ bool cuda_segments_choose(struct cuda_plan *plan, const struct lce_slab_shape *s
         return false;
     }
     *chunk = plan->segments[0].block;
-    set_columns(plan, plan->segments[0].columns);
+    cuda_slice(plan, plan->segments[0].columns);
     return true;
 }
 
@@ -440,6 +432,6 @@ void cuda_segment(const struct cuda_plan *plan, int index, struct cuda_plan *seg
     segment->rows_in = s->rows_in;
     segment->pass = s->pass;
     segment->rest = NULL;
-    set_columns(segment, s->columns);
+    cuda_slice(segment, s->columns);
     place(segment, plan->layout.rest_logits);
 }
