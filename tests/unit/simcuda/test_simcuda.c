@@ -9,7 +9,7 @@
 
 /* ---- devices and contexts ---- */
 
-static void body_before_init(void)
+SIM_TEST(nothing_works_before_init_nor_without_a_context)
 {
     int count;
     CUdeviceptr p;
@@ -21,12 +21,8 @@ static void body_before_init(void)
     IS(cuMemAlloc(&p, 4096), CUDA_ERROR_INVALID_CONTEXT);
     IS(cuInit(1), CUDA_ERROR_INVALID_VALUE);
 }
-TEST(nothing_works_before_init_nor_without_a_context)
-{
-    assert_int_equal(child_status(body_before_init, NULL, NULL), 0);
-}
 
-static void body_devices(void)
+SIM_TEST(devices_are_as_many_as_asked_and_tell_themselves_apart, "SIMCUDA_DEVICES", "3")
 {
     int count, value;
     char name[64];
@@ -48,12 +44,8 @@ static void body_devices(void)
     OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
     CHECK(value == 1);
 }
-TEST(devices_are_as_many_as_asked_and_tell_themselves_apart)
-{
-    assert_int_equal(child_status(body_devices, "SIMCUDA_DEVICES", "3"), 0);
-}
 
-static void body_contexts(void)
+SIM_TEST(a_context_costs_bytes_and_takes_what_it_owns_with_it, "SIMCUDA_CONTEXT_BYTES", "10MiB")
 {
     CUcontext primary = begin(), other, current;
     CUdeviceptr p;
@@ -74,10 +66,6 @@ static void body_contexts(void)
     IS(cuMemAlloc(&p, 1), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     IS(cuDevicePrimaryCtxRelease(0), CUDA_ERROR_INVALID_CONTEXT);
 }
-TEST(a_context_costs_bytes_and_takes_what_it_owns_with_it)
-{
-    assert_int_equal(child_status(body_contexts, "SIMCUDA_CONTEXT_BYTES", "10MiB"), 0);
-}
 
 static void *thread_without_context(void *unused)
 {
@@ -88,21 +76,17 @@ static void *thread_without_context(void *unused)
     IS(cuCtxGetDevice(&device), CUDA_ERROR_INVALID_CONTEXT);
     return NULL;
 }
-static void body_threads(void)
+SIM_TEST(the_current_context_is_per_thread)
 {
     pthread_t thread;
     begin();
     CHECK(pthread_create(&thread, NULL, thread_without_context, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
 }
-TEST(the_current_context_is_per_thread)
-{
-    assert_int_equal(child_status(body_threads, NULL, NULL), 0);
-}
 
 /* ---- memory ---- */
 
-static void body_alloc(void)
+SIM_TEST(memory_is_counted_bounded_and_really_there)
 {
     begin();
     CUdeviceptr a, b, base;
@@ -129,12 +113,8 @@ static void body_alloc(void)
     IS(cuMemAlloc(&a, 0), CUDA_ERROR_INVALID_VALUE);
     IS(cuMemAlloc(NULL, 4096), CUDA_ERROR_INVALID_VALUE);
 }
-TEST(memory_is_counted_bounded_and_really_there)
-{
-    assert_int_equal(child_status(body_alloc, NULL, NULL), 0);
-}
 
-static void body_many(void)
+SIM_TEST(thousands_of_small_allocations_do_not_overlap)
 {
     begin();
     enum { COUNT = 20000 };
@@ -150,12 +130,8 @@ static void body_many(void)
         OK(cuMemFree(p[(i * 7919) % COUNT]));
     CHECK(used() == before);
 }
-TEST(thousands_of_small_allocations_do_not_overlap)
-{
-    assert_int_equal(child_status(body_many, NULL, NULL), 0);
-}
 
-static void body_capacity(void)
+SIM_TEST(a_device_larger_than_the_host_fills_up_to_its_last_byte, "SIMCUDA_CAPACITY", "140GiB")
 {
     begin();
     CUdeviceptr p;
@@ -166,12 +142,8 @@ static void body_capacity(void)
     OK(cuMemAlloc(&p, left));
     IS(cuMemAlloc(&p, 1), CUDA_ERROR_OUT_OF_MEMORY);
 }
-TEST(a_device_larger_than_the_host_fills_up_to_its_last_byte)
-{
-    assert_int_equal(child_status(body_capacity, "SIMCUDA_CAPACITY", "140GiB"), 0);
-}
 
-static void body_host(void)
+SIM_TEST(host_and_managed_memory_stay_outside_the_device)
 {
     begin();
     size_t before = used();
@@ -202,10 +174,6 @@ static void body_host(void)
     CHECK(p == low);
     OK(cuMemFree(low));
 }
-TEST(host_and_managed_memory_stay_outside_the_device)
-{
-    assert_int_equal(child_status(body_host, NULL, NULL), 0);
-}
 
 /* ---- virtual memory management ---- */
 
@@ -214,7 +182,7 @@ static const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 static const CUmemAccessDesc access_all = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
                                            .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 
-static void body_vmm_aliases(void)
+SIM_TEST(physical_memory_lives_until_references_and_mappings_are_gone)
 {
     begin();
     size_t before = used();
@@ -240,12 +208,8 @@ static void body_vmm_aliases(void)
     CHECK(used() == before);
     OK(cuMemAddressFree(va, 8 * MIB));
 }
-TEST(physical_memory_lives_until_references_and_mappings_are_gone)
-{
-    assert_int_equal(child_status(body_vmm_aliases, NULL, NULL), 0);
-}
 
-static void body_vmm_misuse(void)
+SIM_TEST(misuse_of_mappings_is_an_error_code)
 {
     begin();
     CUdeviceptr va;
@@ -274,10 +238,6 @@ static void body_vmm_misuse(void)
     IS(cuMemAddressFree(va, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
     IS(cuMemcpyHtoD(va, "x", 1), CUDA_ERROR_INVALID_VALUE); /* no access yet */
 }
-TEST(misuse_of_mappings_is_an_error_code)
-{
-    assert_int_equal(child_status(body_vmm_misuse, NULL, NULL), 0);
-}
 
 static void body_no_access(void)
 {
@@ -296,7 +256,7 @@ TEST(touching_a_mapping_before_set_access_faults)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
-static void body_share(void)
+SIM_TEST(an_exported_handle_comes_back_as_a_reference)
 {
     begin();
     CUmemAllocationProp shared = prop;
@@ -317,10 +277,6 @@ static void body_share(void)
     OK(cuMemRelease(imported));
     CHECK(used() == before - 2 * MIB);
 }
-TEST(an_exported_handle_comes_back_as_a_reference)
-{
-    assert_int_equal(child_status(body_share, NULL, NULL), 0);
-}
 
 /* ---- pools ---- */
 
@@ -330,7 +286,7 @@ static uint64_t pool_value(CUmemoryPool pool, CUmemPool_attribute attribute)
     OK(cuMemPoolGetAttribute(pool, attribute, &value));
     return value;
 }
-static void body_pools(void)
+SIM_TEST(a_pool_keeps_reserved_and_used_apart)
 {
     begin();
     CUmemoryPool pool;
@@ -357,12 +313,8 @@ static void body_pools(void)
     CHECK(pool_value(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) == 40 * MIB + 1024);
     IS(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
 }
-TEST(a_pool_keeps_reserved_and_used_apart)
-{
-    assert_int_equal(child_status(body_pools, NULL, NULL), 0);
-}
 
-static void body_own_pool(void)
+SIM_TEST(a_destroyed_pool_lives_until_its_last_allocation_is_freed)
 {
     begin();
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -381,10 +333,6 @@ static void body_own_pool(void)
     OK(cuMemFreeAsync(p, NULL));
     CHECK(used() == before);
 }
-TEST(a_destroyed_pool_lives_until_its_last_allocation_is_freed)
-{
-    assert_int_equal(child_status(body_own_pool, NULL, NULL), 0);
-}
 
 /* ---- streams, look-ups, faults ---- */
 
@@ -392,7 +340,7 @@ static void set_flag(void *flag)
 {
     *(int *)flag = 1;
 }
-static void body_streams(void)
+SIM_TEST(streams_and_events_are_ordered_and_kernels_refused)
 {
     begin();
     CUstream stream;
@@ -418,10 +366,6 @@ static void body_streams(void)
     IS(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
     IS(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
 }
-TEST(streams_and_events_are_ordered_and_kernels_refused)
-{
-    assert_int_equal(child_status(body_streams, NULL, NULL), 0);
-}
 
 static void *named(const char *symbol)
 {
@@ -439,7 +383,7 @@ static void query(const char *base, int version, cuuint64_t flags, const char *w
     OK(cuGetProcAddress_v2(base, &p, version, flags, NULL));
     CHECK(p == (wanted ? named(wanted) : NULL));
 }
-static void body_look_up(void)
+SIM_TEST(a_look_up_answers_by_version_and_stream_flag)
 {
     void *p;
     query("cuMemAlloc", 2000, 0, "cuMemAlloc", 0);
@@ -468,12 +412,9 @@ static void body_look_up(void)
     OK(first("cuMemFree", &p, 13000, 0));
     CHECK(p == named("cuMemFree_v2"));
 }
-TEST(a_look_up_answers_by_version_and_stream_flag)
-{
-    assert_int_equal(child_status(body_look_up, NULL, NULL), 0);
-}
 
-static void body_faults(void)
+SIM_TEST(faults_come_at_the_call_they_are_ordered_for, "SIMCUDA_FAIL",
+         "cuMemAlloc_v2:2=2,cuMemFree_v2:1=719,cuCtxSynchronize:*=999")
 {
     begin();
     CUdeviceptr a, b;
@@ -490,18 +431,13 @@ static void body_faults(void)
     IS(cuCtxSynchronize(), CUDA_ERROR_UNKNOWN);
     IS(cuCtxSynchronize(), CUDA_ERROR_UNKNOWN);
 }
-TEST(faults_come_at_the_call_they_are_ordered_for)
-{
-    const char *faults = "cuMemAlloc_v2:2=2,cuMemFree_v2:1=719,cuCtxSynchronize:*=999";
-    assert_int_equal(child_status(body_faults, "SIMCUDA_FAIL", faults), 0);
-}
 
 struct process_info {
     unsigned pid;
     unsigned long long used;
     unsigned instances[2];
 };
-static void body_nvml(void)
+SIM_TEST(nvml_tells_this_process_and_the_drivers_own_figure)
 {
     begin();
     unsigned count = 8;
@@ -532,12 +468,8 @@ static void body_nvml(void)
     CHECK(count == 1 && infos[0].pid == (unsigned)getpid() && infos[0].used == used());
     CHECK(info(device, memory) == 0 && memory[2] == used());
 }
-TEST(nvml_tells_this_process_and_the_drivers_own_figure)
-{
-    assert_int_equal(child_status(body_nvml, NULL, NULL), 0);
-}
 
-static void body_fork(void)
+SIM_TEST(a_fork_child_of_an_initialized_process_gets_nothing)
 {
     CUdeviceptr p;
     int status;
@@ -550,8 +482,4 @@ static void body_fork(void)
     }
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     OK(cuMemAlloc(&p, 4096));
-}
-TEST(a_fork_child_of_an_initialized_process_gets_nothing)
-{
-    assert_int_equal(child_status(body_fork, NULL, NULL), 0);
 }
