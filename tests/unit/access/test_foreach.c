@@ -3,7 +3,7 @@
  * get are addresses that they use, and that nothing is left out where anything does not agree.
  */
 
-#include "unit/test.h"
+#include "unit/says.h"
 #include "access/foreach.h"
 #include "core/contracts.h"
 
@@ -43,10 +43,8 @@ FORM(32k, uint16_t, 2240, 448, 672, 252);
 
 static void assert_is(struct vs_foreach f, unsigned lists, size_t list_bytes, size_t steps, size_t blocks)
 {
-    assert_int_equal(f.lists, lists);
-    assert_int_equal(f.tensors, list_bytes / lists / sizeof(void *));
-    assert_int_equal(f.steps, steps);
-    assert_int_equal(f.blocks, blocks);
+    SAYS(&f, .lists = lists, .tensors = list_bytes / lists / sizeof(void *), .steps = steps,
+         .blocks = blocks);
 }
 
 #define BYTES(type, member) sizeof(((type *)NULL)->member)
@@ -118,9 +116,7 @@ TEST(cat_has_a_row_of_blocks_for_each_tensor)
 {
     struct cat c;
     struct vs_foreach f = vs_foreach_of(CAT "Li2ELi64ELi64E" TAIL, 8, sizeof c);
-    assert_int_equal(f.lists, 1);
-    assert_int_equal(f.param, 1);
-    assert_int_equal(f.tensors, 64);
+    SAYS(&f, .lists = 1, .param = 1, .tensors = 64);
     assert_int_equal(vs_foreach_tensors(&f, &c, vs_grid(7, 3)), 3);
     assert_int_equal(vs_foreach_tensors(&f, &c, vs_grid(1, 64)), 64);
     assert_int_equal(vs_foreach_tensors(&f, &c, vs_grid(1, 65)), 0);

@@ -81,8 +81,7 @@ TEST(a_tensor_map_is_known_by_its_content, begin)
     struct vs_use u = vs_use_begin(k->name, VS_ACCESS_KERNEL);
     vs_kernel_given(k, &u, vs_grid(1, 1), (void *[]){&zero, param}, NULL, 0);
     const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE);
-    assert_int_equal(r->uses, 1);
-    assert_int_equal(r->kinds, VS_ACCESS_KERNEL | VS_ACCESS_MAP);
+    SAYS(r, .uses = 1, .kinds = VS_ACCESS_KERNEL | VS_ACCESS_MAP);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 512)->uses, 0);
 }
 
@@ -109,18 +108,13 @@ TEST(a_use_by_a_word_inside_a_structure_is_not_sure, begin)
     u.now = 4000;
     vs_kernel_given(known, &u, vs_grid(1, 1), (void *[]){&n, &n, words}, NULL, 0);
     const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE);
-    assert_int_equal(r->last_ns, 3000);
-    assert_int_equal(r->sure_first_ns, 2000);
-    assert_int_equal(r->sure_last_ns, 2000);
+    SAYS(r, .last_ns = 3000, .sure_first_ns = 2000, .sure_last_ns = 2000);
     r = died(VS_OP_BLOCK_FREE, BASE + 512);
-    assert_int_equal(r->first_ns, 2000);
-    assert_int_equal(r->sure_first_ns, 4000);
+    SAYS(r, .first_ns = 2000, .sure_first_ns = 4000);
     r = died(VS_OP_BLOCK_FREE, BASE + 1024);
-    assert_int_equal(r->uses, 2);
-    assert_int_equal(r->sure_last_ns, 0);
+    SAYS(r, .uses = 2, .sure_last_ns = 0);
     r = died(VS_OP_BLOCK_FREE, BASE + 1536);
-    assert_int_equal(r->sure_first_ns, 3000);
-    assert_int_equal(r->sure_last_ns, 4000);
+    SAYS(r, .sure_first_ns = 3000, .sure_last_ns = 4000);
 }
 
 /* A list of two tensors: what is behind them was left there, unless the tables do not agree with the launch.
@@ -184,6 +178,5 @@ TEST(words_that_a_calculator_of_offsets_does_not_write_are_not_given, begin)
     given[0] = 77; /* not as PyTorch has it: every word may be an address */
     vs_kernel_given(k, &u, vs_grid(1, 1), (void *[]){&n, given}, NULL, 0);
     const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE + 1024);
-    assert_int_equal(r->uses, 1);
-    assert_int_equal(r->sure_first_ns, 0);
+    SAYS(r, .uses = 1, .sure_first_ns = 0);
 }

@@ -19,18 +19,9 @@ TEST(the_row_has_first_last_longest_pause_steps_and_phases, begin)
     push(3, "mine");
     use(BASE, 9100, 15);
     const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE);
-    assert_int_equal(r->uses, 4);
-    assert_int_equal(r->first_ns, 2000);
-    assert_int_equal(r->first_name, 11);
-    assert_int_equal(r->first_step, 1);
-    assert_int_equal(r->last_ns, 9100);
-    assert_int_equal(r->last_name, 15);
-    assert_int_equal(r->last_step, 5);
-    assert_int_equal(r->end_step, 5);
-    assert_int_equal(r->steps, 3);
-    assert_int_equal(r->gap_ns, 6500);
-    assert_int_equal(r->gap_end_ns, 9000);
-    assert_int_equal(r->phases, VS_ACCESS_IN_FORWARD | VS_ACCESS_IN_BACKWARD | VS_ACCESS_IN_OTHER);
+    SAYS(r, .uses = 4, .first_ns = 2000, .first_name = 11, .first_step = 1, .last_ns = 9100, .last_name = 15,
+         .last_step = 5, .end_step = 5, .steps = 3, .gap_ns = 6500, .gap_end_ns = 9000,
+         .phases = VS_ACCESS_IN_FORWARD | VS_ACCESS_IN_BACKWARD | VS_ACCESS_IN_OTHER);
     assert_string_equal(vs_journal_get_string(j, r->first_phase, NULL), "forward");
     assert_string_equal(vs_journal_get_string(j, r->last_phase, NULL), "mine");
 }
@@ -97,8 +88,7 @@ TEST(an_address_that_comes_again_is_another_block, begin)
     born(VS_OP_BLOCK_ALLOC, BASE, 512);
     use(BASE + 600, 2002, 1);
     const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE);
-    assert_int_equal(r->uses, 0);
-    assert_int_equal(r->phases, 0);
+    SAYS(r, .uses = 0, .phases = 0);
 }
 
 TEST(more_blocks_than_rows_are_not_followed_and_do_no_harm, begin)
@@ -128,10 +118,8 @@ TEST(a_use_is_of_the_block_that_lived_where_it_stands_in_the_ring, begin)
     died(VS_OP_BLOCK_FREE, BASE);
     row[1] = row_of_free;
     assert_int_not_equal(row[0], row[1]);
-    assert_int_equal(vs_journal_access(j, row[0])->uses, 2);
-    assert_int_equal(vs_journal_access(j, row[0])->last_name, 2);
-    assert_int_equal(vs_journal_access(j, row[1])->uses, 1);
-    assert_int_equal(vs_journal_access(j, row[1])->first_name, 3);
+    SAYS(vs_journal_access(j, row[0]), .uses = 2, .last_name = 2);
+    SAYS(vs_journal_access(j, row[1]), .uses = 1, .first_name = 3);
 }
 
 /* What the killed process has applied, and not written into the database, is applied again. */
@@ -158,9 +146,7 @@ TEST(uses_that_come_again_behind_a_kill_count_once, begin)
     assert_int_equal(vs_journal_access(j, freed)->uses, 1);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 2);
     const struct vs_access_row *again = died(VS_OP_BLOCK_FREE, BASE + 512);
-    assert_int_equal(again->uses, 1);
-    assert_int_equal(again->first_ns, 4000);
-    assert_int_equal(again->end_step, 2);
+    SAYS(again, .uses = 1, .first_ns = 4000, .end_step = 2);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 1024)->uses, 0);
     /* all of that is committed by now: a third reader finds nothing that lives, and each row is vacant */
     vs_uses_free(uses);
@@ -189,8 +175,7 @@ TEST(blocks_of_uses_that_a_full_ring_loses_are_not_said_to_be_followed, begin)
     assert_true(died(VS_OP_BLOCK_FREE, BASE + 512)->kinds & VS_ACCESS_PARTIAL);
     assert_true(died(VS_OP_BLOCK_FREE, BASE + 1024)->kinds & VS_ACCESS_PARTIAL);
     const struct vs_access_row *later = died(VS_OP_BLOCK_FREE, BASE + 1536);
-    assert_int_equal(later->uses, 1);
-    assert_int_equal(later->kinds, VS_ACCESS_KERNEL);
+    SAYS(later, .uses = 1, .kinds = VS_ACCESS_KERNEL);
 }
 
 TEST(words_on_pages_without_blocks_are_not_put_into_the_ring, begin)

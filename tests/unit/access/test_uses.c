@@ -6,7 +6,7 @@
 
 #include <sqlite3.h>
 
-#include "unit/test.h"
+#include "unit/says.h"
 #include "trace/uses/uses.h"
 #include "trace/writer/writer.h"
 
@@ -115,14 +115,9 @@ static void reader_begins(void)
 
 static void is_as_the_model_says(const struct vs_access_row *row, const struct life *l)
 {
-    assert_int_equal(row->uses, l->uses);
-    assert_int_equal(row->first_ns, l->first_ns);
-    assert_int_equal(row->last_ns, l->last_ns);
-    assert_int_equal(row->sure_last_ns, l->sure_ns);
-    assert_int_equal(row->steps, l->steps);
-    assert_int_equal(row->born_step, l->born_step);
-    assert_int_equal(row->end_step, l->end_step);
-    assert_int_equal(row->kinds, l->uses ? VS_ACCESS_KERNEL : 0);
+    SAYS(row, .uses = l->uses, .first_ns = l->first_ns, .last_ns = l->last_ns, .sure_last_ns = l->sure_ns,
+         .steps = l->steps, .born_step = l->born_step, .end_step = l->end_step,
+         .kinds = l->uses ? VS_ACCESS_KERNEL : 0);
 }
 
 /* At most MAX events. */

@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include "unit/test.h"
+#include "unit/says.h"
 #include "access/kernels.h"
 #include "record/block.h"
 #include "record/record.h"

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "unit/test.h"
+#include "unit/says.h"
 #include "fake_driver.h"
 #include "record_double.h"
 #include "trace/api.h"
@@ -39,14 +39,9 @@ TEST(allocation_is_recorded_after_the_call_with_device_size_and_api, fresh)
     assert_int_equal(cuMemAlloc_v2(&p, 4096), 0);
     assert_int_equal(errno, 77); /* the driver's, not ours */
     const struct vs_event *e = only_event();
-    assert_int_equal(e->op, VS_OP_ALLOC);
-    assert_int_equal(e->space, VS_SPACE_DEVICE);
-    assert_int_equal(e->address, p);
-    assert_int_equal(e->size, 4096);
-    assert_int_equal(e->device, 0);
+    SAYS(e, .op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = p, .size = 4096, .device = 0);
     assert_int_not_equal(e->context, 0);
-    assert_int_equal(e->arg1, VS_API_cuMemAlloc_v2);
-    assert_int_equal(e->status, 0);
+    SAYS(e, .arg1 = VS_API_cuMemAlloc_v2, .status = 0);
 }
 
 TEST(failed_allocation_is_recorded_with_its_status_and_no_address, fresh)
@@ -55,9 +50,7 @@ TEST(failed_allocation_is_recorded_with_its_status_and_no_address, fresh)
     fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(p, 5);
-    assert_int_equal(record_log->events[0].status, CUDA_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(record_log->events[0].address, 0);
-    assert_int_equal(record_log->events[0].size, 4096);
+    SAYS(&record_log->events[0], .status = CUDA_ERROR_OUT_OF_MEMORY, .address = 0, .size = 4096);
 }
 
 /* What the driver had free belongs to it, and nobody else can ask in time: but at no other failure. */
@@ -67,13 +60,10 @@ TEST(driver_is_asked_what_it_has_free_where_memory_ran_out, fresh)
     fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(record_log->count, 3);
-    assert_int_equal(record_log->events[1].op, VS_OP_SAMPLE);
-    assert_int_equal(record_log->events[1].arg0, VS_SAMPLE_OOM);
-    assert_int_equal(record_log->events[1].size, 700);
-    assert_int_equal(record_log->events[1].address, FAKE_FREE);
-    assert_int_equal(record_log->events[2].arg0, VS_SAMPLE_OOM_PROCESS);
-    assert_int_equal(record_log->events[2].size, record_log->used);
-    assert_int_equal(record_log->events[2].device, record_log->events[1].device);
+    SAYS(&record_log->events[1], .op = VS_OP_SAMPLE, .arg0 = VS_SAMPLE_OOM, .size = 700,
+         .address = FAKE_FREE);
+    SAYS(&record_log->events[2], .arg0 = VS_SAMPLE_OOM_PROCESS, .size = record_log->used,
+         .device = record_log->events[1].device);
     fake.fail_next = CUDA_ERROR_INVALID_VALUE;
     assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(record_log->count, 4);
@@ -101,26 +91,20 @@ TEST(old_abi_writes_32_bits_only, fresh)
     } out = {0, 0xdeadbeef};
     assert_int_equal(cuMemAlloc(&out.p, 16), 0);
     assert_int_equal(out.guard, 0xdeadbeef);
-    assert_int_equal(only_event()->address, 0x1234);
-    assert_int_equal(only_event()->arg1, VS_API_cuMemAlloc);
+    SAYS(only_event(), .address = 0x1234, .arg1 = VS_API_cuMemAlloc);
 }
 
 TEST(free_comes_before_the_call_and_failing_gives_it_back, fresh)
 {
     assert_int_equal(cuMemFree_v2(0x1000), 0);
     const struct vs_event *e = only_event();
-    assert_int_equal(e->op, VS_OP_FREE);
-    assert_int_equal(e->address, 0x1000);
-    assert_int_equal(e->device, VS_DEVICE_UNKNOWN);
+    SAYS(e, .op = VS_OP_FREE, .address = 0x1000, .device = VS_DEVICE_UNKNOWN);
     fake.fail_next = CUDA_ERROR_INVALID_VALUE;
     assert_int_equal(cuMemFree_v2(0x2000), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(errno, 77);
     assert_int_equal(record_log->count, 3);
     e = &record_log->events[2];
-    assert_int_equal(e->op, VS_OP_FREE_FAILED);
-    assert_int_equal(e->arg0, 1);
-    assert_int_equal(e->address, 0x2000);
-    assert_int_equal(e->status, CUDA_ERROR_INVALID_VALUE);
+    SAYS(e, .op = VS_OP_FREE_FAILED, .arg0 = 1, .address = 0x2000, .status = CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST(free_of_null_is_no_event, fresh)
@@ -135,9 +119,8 @@ TEST(call_inside_the_driver_is_one_event, fresh)
     void *p;
     assert_int_equal(cuMemAllocHost_v2(&p, 64), 0);
     assert_string_equal(fake.last, "cuMemHostAlloc");
-    assert_int_equal(only_event()->arg1, VS_API_cuMemAllocHost_v2);
-    assert_int_equal(only_event()->space, VS_SPACE_PINNED);
-    assert_int_equal(only_event()->device, VS_DEVICE_UNKNOWN);
+    SAYS(only_event(), .arg1 = VS_API_cuMemAllocHost_v2, .space = VS_SPACE_PINNED,
+         .device = VS_DEVICE_UNKNOWN);
     assert_int_equal(cuMemFreeHost(p), 0);
     assert_int_equal(record_log->count, 2);
 }
@@ -159,11 +142,9 @@ TEST(registered_pages_are_a_space_of_their_own, fresh)
 {
     char page[64];
     assert_int_equal(cuMemHostRegister_v2(page, sizeof(page), 0), 0);
-    assert_int_equal(only_event()->space, VS_SPACE_REGISTERED);
-    assert_int_equal(only_event()->address, (uintptr_t)page);
+    SAYS(only_event(), .space = VS_SPACE_REGISTERED, .address = (uintptr_t)page);
     assert_int_equal(cuMemHostUnregister(page), 0);
-    assert_int_equal(record_log->events[1].op, VS_OP_FREE);
-    assert_int_equal(record_log->events[1].space, VS_SPACE_REGISTERED);
+    SAYS(&record_log->events[1], .op = VS_OP_FREE, .space = VS_SPACE_REGISTERED);
 }
 
 TEST(nothing_is_recorded_where_recording_says_no, fresh)
@@ -195,8 +176,7 @@ TEST(second_device_gets_a_row_and_its_own_context, fresh)
     cuMemAlloc_v2(&p, 1);
     cuMemAlloc_v2(&p, 1);
     assert_int_equal(record_log->devices, devices + 1);
-    assert_int_equal(record_log->device.ordinal, 1);
-    assert_int_equal(record_log->device.total_bytes, 1001);
+    SAYS(&record_log->device, .ordinal = 1, .total_bytes = 1001);
     assert_string_equal(record_log->device.name, "one");
     assert_int_equal(record_log->device.uuid[3], 0xab);
     assert_true(record_log->simulated);
@@ -210,8 +190,7 @@ TEST(thread_without_context_has_no_device, fresh)
     CUdeviceptr p;
     fake_set_context(0);
     assert_int_equal(cuMemAlloc_v2(&p, 1), 0);
-    assert_int_equal(only_event()->device, VS_DEVICE_UNKNOWN);
-    assert_int_equal(only_event()->context, 0);
+    SAYS(only_event(), .device = VS_DEVICE_UNKNOWN, .context = 0);
 }
 
 TEST(sample_is_taken_when_asked_for, fresh)
@@ -221,10 +200,7 @@ TEST(sample_is_taken_when_asked_for, fresh)
     cuMemAlloc_v2(&p, 1);
     cuMemAlloc_v2(&p, 1);
     assert_int_equal(record_log->count, 3);
-    assert_int_equal(record_log->events[1].op, VS_OP_SAMPLE);
-    assert_int_equal(record_log->events[1].size, 700);
-    assert_int_equal(record_log->events[1].arg0, VS_SAMPLE_MEMINFO);
-    assert_int_equal(record_log->events[1].device, 0);
+    SAYS(&record_log->events[1], .op = VS_OP_SAMPLE, .size = 700, .arg0 = VS_SAMPLE_MEMINFO, .device = 0);
 }
 
 TEST(a_figure_that_cannot_be_is_no_sample, fresh)
@@ -242,15 +218,11 @@ TEST(physical_memory_is_placed_by_its_properties, fresh)
     CUmemGenericAllocationHandle h = 0;
     CUmemAllocationProp prop = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 2}};
     assert_int_equal(cuMemCreate(&h, 2 << 20, &prop, 0), 0);
-    assert_int_equal(only_event()->op, VS_OP_PHYS_CREATE);
-    assert_int_equal(only_event()->address, h);
-    assert_int_equal(only_event()->device, 2);
-    assert_int_equal(only_event()->space, VS_SPACE_DEVICE);
-    assert_int_equal(only_event()->arg0, (uint64_t)CU_MEM_LOCATION_TYPE_DEVICE << 32 | 2);
+    SAYS(only_event(), .op = VS_OP_PHYS_CREATE, .address = h, .device = 2, .space = VS_SPACE_DEVICE,
+         .arg0 = (uint64_t)CU_MEM_LOCATION_TYPE_DEVICE << 32 | 2);
     prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
     cuMemCreate(&h, 2 << 20, &prop, 0);
-    assert_int_equal(record_log->events[1].space, VS_SPACE_HOST_VMM);
-    assert_int_equal(record_log->events[1].device, VS_DEVICE_UNKNOWN);
+    SAYS(&record_log->events[1], .space = VS_SPACE_HOST_VMM, .device = VS_DEVICE_UNKNOWN);
 }
 
 TEST(mapping_and_its_undoing, fresh)
@@ -273,9 +245,7 @@ TEST(mapping_and_its_undoing, fresh)
     for (size_t i = 0; i < sizeof(ops); i++)
         assert_int_equal(record_log->events[i].op, ops[i]);
     const struct vs_event *map = &record_log->events[1];
-    assert_int_equal(map->address, va);
-    assert_int_equal(map->arg0, h);
-    assert_int_equal(map->arg1, 7);
+    SAYS(map, .address = va, .arg0 = h, .arg1 = 7);
     assert_int_equal(record_log->events[2].arg0, 3);
     assert_int_equal(record_log->events[3].arg0, va);
     assert_int_equal(record_log->events[4].space, VS_SPACE_IMPORTED);
@@ -291,10 +261,7 @@ TEST(pool_is_asked_and_its_change_recorded, fresh)
     assert_int_equal(record_log->count, 3); /* two allocations, one change */
     const struct vs_event *e = &record_log->events[1];
     assert_int_equal(record_log->events[0].space, VS_SPACE_POOL);
-    assert_int_equal(e->op, VS_OP_POOL_RESERVED);
-    assert_int_equal(e->size, 100);
-    assert_int_equal(e->arg0, 5);
-    assert_int_equal(e->address, 0x9000);
+    SAYS(e, .op = VS_OP_POOL_RESERVED, .size = 100, .arg0 = 5, .address = 0x9000);
     cuMemPoolTrimTo((CUmemoryPool)0x9000, 50);
     assert_int_equal(record_log->events[3].size, 50);
     cuMemPoolDestroy((CUmemoryPool)0x9000);
@@ -331,16 +298,12 @@ TEST(captured_allocation_is_a_graph_node_and_asks_no_pool, fresh)
     fake.capturing = 1;
     fake.reserved = 12345;
     cuMemAllocAsync(&p, 10, (CUstream)0x10100);
-    assert_int_equal(only_event()->op, VS_OP_GRAPH_NODE);
-    assert_int_equal(only_event()->address, p);
-    assert_int_equal(only_event()->size, 10);
-    assert_int_equal(only_event()->arg0, 0x10100);
-    assert_int_equal(only_event()->arg1, VS_API_cuMemAllocAsync);
+    SAYS(only_event(), .op = VS_OP_GRAPH_NODE, .address = p, .size = 10, .arg0 = 0x10100,
+         .arg1 = VS_API_cuMemAllocAsync);
     assert_int_equal(fake.pool_queries, 0);
     cuMemFreeAsync(p, (CUstream)0x10100);
     assert_int_equal(record_log->count, 2);
-    assert_int_equal(record_log->events[1].op, VS_OP_GRAPH_NODE);
-    assert_int_equal(record_log->events[1].size, 0);
+    SAYS(&record_log->events[1], .op = VS_OP_GRAPH_NODE, .size = 0);
     fake.capturing = 0;
     cuMemFreeAsync(p, (CUstream)0x10100);
     assert_int_equal(record_log->events[2].op, VS_OP_FREE);
@@ -356,8 +319,8 @@ TEST(per_thread_stream_is_told_from_the_legacy_one, fresh)
     cuMemFreeAsync_ptsz(p, (CUstream)0x10100);
     assert_int_equal(record_log->events[0].arg0, 0);
     assert_int_equal(record_log->events[1].arg0, (uintptr_t)CU_STREAM_PER_THREAD);
-    assert_int_equal(record_log->events[2].arg0, 0x10100);
-    assert_int_equal(record_log->events[2].space, VS_SPACE_NONE); /* an address does not say what it is */
+    SAYS(&record_log->events[2], .arg0 = 0x10100,
+         .space = VS_SPACE_NONE /* an address does not say what it is */);
 }
 
 TEST(refused_stream_is_not_shown_to_the_driver_again, fresh)
@@ -387,8 +350,7 @@ TEST(own_pool_tells_the_device, fresh)
     fake.reserved = 7;
     cuMemAllocFromPoolAsync(&p, 10, (CUmemoryPool)0xb000, NULL);
     assert_int_equal(record_log->events[0].device, 3);
-    assert_int_equal(record_log->events[1].address, 0xb000);
-    assert_int_equal(record_log->events[1].device, 3);
+    SAYS(&record_log->events[1], .address = 0xb000, .device = 3);
 }
 
 TEST(frees_ask_the_pool_now_and_then, fresh)

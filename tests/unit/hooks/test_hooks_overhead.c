@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "unit/test.h"
+#include "unit/says.h"
 #include "fake_driver.h"
 #include "record_double.h"
 #include "trace/api.h"
@@ -68,12 +68,8 @@ TEST(first_launch_of_a_kernel_is_measured, fresh)
     assert_int_equal(errno, 77);
     assert_int_equal(record_log->count, 1);
     const struct vs_event *e = &record_log->events[0];
-    assert_int_equal(e->op, VS_OP_OVERHEAD);
-    assert_int_equal(e->address, 0x1110);
-    assert_int_equal(e->size, 2 * MIB);
-    assert_int_equal(e->arg0, VS_OVERHEAD_CODE);
-    assert_int_equal(e->arg1, VS_API_cuLaunchKernel);
-    assert_int_equal(e->device, 0);
+    SAYS(e, .op = VS_OP_OVERHEAD, .address = 0x1110, .size = 2 * MIB, .arg0 = VS_OVERHEAD_CODE,
+         .arg1 = VS_API_cuLaunchKernel, .device = 0);
 }
 
 TEST(later_launches_ask_nobody_and_all_arguments_arrive, fresh)
@@ -247,8 +243,7 @@ TEST(stream_is_measured_under_its_handle, fresh)
     fake.during = takes_two_mib;
     assert_int_equal(cuStreamCreate(&stream, 0), 0);
     assert_int_equal(record_log->count, 1);
-    assert_int_equal(record_log->events[0].arg0, VS_OVERHEAD_STREAM);
-    assert_int_equal(record_log->events[0].address, 0x5500);
+    SAYS(&record_log->events[0], .arg0 = VS_OVERHEAD_STREAM, .address = 0x5500);
 }
 
 TEST(attribute_of_a_kernel_is_measured_once_and_its_launch_too, fresh)
@@ -308,8 +303,7 @@ TEST(each_function_and_global_of_a_module_is_measured_once, fresh)
     fake.during = takes_two_mib;
     cuModuleGetGlobal_v2(&address, &bytes, module, "30");
     assert_int_equal(record_log->count, 1);
-    assert_int_equal(record_log->events[0].address, (uintptr_t)module);
-    assert_int_equal(record_log->events[0].size, 2 * MIB);
+    SAYS(&record_log->events[0], .address = (uintptr_t)module, .size = 2 * MIB);
 }
 
 static int asked_by_launch(CUfunction f)
@@ -446,9 +440,7 @@ TEST(what_is_not_measured_any_more_is_told_once_of_each, fresh)
     for (int i = 0; i < 5; i++)
         launch(0x7300);
     assert_int_equal(record_log->count, 1);
-    assert_int_equal(record_log->events[0].op, VS_OP_OVERHEAD);
-    assert_int_equal(record_log->events[0].size, VS_BYTES_UNKNOWN);
-    assert_int_equal(record_log->events[0].device, 0);
+    SAYS(&record_log->events[0], .op = VS_OP_OVERHEAD, .size = VS_BYTES_UNKNOWN, .device = 0);
     assert_int_equal(record_log->used_asked + fake.info_queries, 0);
 }
 

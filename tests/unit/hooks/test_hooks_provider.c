@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-#include "unit/test.h"
+#include "unit/says.h"
 #include "fake_driver.h"
 #include "fake_provider.h"
 #include "record_double.h"
@@ -46,14 +46,8 @@ TEST(what_is_held_is_recorded_before_the_block_and_once, fresh)
     assert_int_equal(cuMemAlloc_v2(&p, 100), CUDA_SUCCESS);
     assert_int_equal(p, 0x5000);
     const struct vs_event *held = event(0, VS_OP_ARENA_RESERVED), *block = event(1, VS_OP_ALLOC);
-    assert_int_equal(held->size, 4096);
-    assert_int_equal(held->arg0, 1024);
-    assert_int_equal(held->arg1, 512);
-    assert_int_equal(held->device, 0);
-    assert_int_equal(block->address, 0x5000);
-    assert_int_equal(block->size, 100);
-    assert_int_equal(block->space, VS_SPACE_ARENA);
-    assert_int_equal(block->device, 0);
+    SAYS(held, .size = 4096, .arg0 = 1024, .arg1 = 512, .device = 0);
+    SAYS(block, .address = 0x5000, .size = 100, .space = VS_SPACE_ARENA, .device = 0);
     assert_int_equal(fake.calls, 0); /* the driver was not asked */
     assert_int_equal(cuMemAllocAsync(&p, 200, NULL), CUDA_SUCCESS);
     assert_int_equal(record_log->count, 3); /* nothing has changed */

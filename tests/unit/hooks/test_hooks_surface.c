@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <errno.h>
 
-#include "unit/test.h"
+#include "unit/says.h"
 #include "../../../dry/driver/newer.h"
 #include "fake_driver.h"
 #include "record_double.h"
@@ -71,17 +71,12 @@ TEST(memory_nodes_are_events_of_their_own, fresh)
                              .alloc = {.dptr = 0xb000, .bytesize = 8192}};
     CUgraphNode out;
     cuGraphAddMemAllocNode(&out, graph, NULL, 0, &params);
-    assert_int_equal(event(0)->op, VS_OP_GRAPH_NODE);
-    assert_int_equal(event(0)->space, VS_SPACE_GRAPH);
-    assert_int_equal(event(0)->address, 0xa000);
-    assert_int_equal(event(0)->size, 4096);
-    assert_int_equal(event(0)->arg0, (uintptr_t)graph);
+    SAYS(event(0), .op = VS_OP_GRAPH_NODE, .space = VS_SPACE_GRAPH, .address = 0xa000, .size = 4096,
+         .arg0 = (uintptr_t)graph);
     cuGraphAddMemFreeNode(&out, graph, NULL, 0, 0xa000);
-    assert_int_equal(event(1)->op, VS_OP_GRAPH_NODE);
-    assert_int_equal(event(1)->size, 0);
+    SAYS(event(1), .op = VS_OP_GRAPH_NODE, .size = 0);
     cuGraphAddNode_v2(&out, graph, NULL, NULL, 0, &any);
-    assert_int_equal(event(2)->address, 0xb000);
-    assert_int_equal(event(2)->arg1, VS_API_cuGraphAddNode_v2);
+    SAYS(event(2), .address = 0xb000, .arg1 = VS_API_cuGraphAddNode_v2);
     any.type = CU_GRAPH_NODE_TYPE_EMPTY;
     cuGraphAddNode_v2(&out, graph, NULL, NULL, 0, &any);
     assert_int_equal(record_log->count, 3);
@@ -108,21 +103,13 @@ TEST(launch_allocates_what_survives_and_frees_what_others_made, fresh)
     assert_int_equal(errno, 77);
     EXPECT_OPS(VS_OP_FREE, VS_OP_ALLOC, VS_OP_ALLOC, VS_OP_POOL_RESERVED);
     assert_int_equal(event(0)->address, 0xd000);
-    assert_int_equal(event(1)->address, 0xa000);
-    assert_int_equal(event(1)->size, 100);
-    assert_int_equal(event(1)->space, VS_SPACE_GRAPH);
-    assert_int_equal(event(1)->device, 1);
-    assert_int_equal(event(1)->arg0, (uintptr_t)stream);
-    assert_int_equal(event(1)->arg1, VS_API_cuGraphLaunch);
-    assert_int_equal(event(2)->address, 0xb000);
-    assert_int_equal(event(2)->size, 300);
-    assert_int_equal(event(3)->address, VS_GRAPH_POOL(1));
-    assert_int_equal(event(3)->space, VS_SPACE_GRAPH);
-    assert_int_equal(event(3)->size, 1000);
+    SAYS(event(1), .address = 0xa000, .size = 100, .space = VS_SPACE_GRAPH, .device = 1,
+         .arg0 = (uintptr_t)stream, .arg1 = VS_API_cuGraphLaunch);
+    SAYS(event(2), .address = 0xb000, .size = 300);
+    SAYS(event(3), .address = VS_GRAPH_POOL(1), .space = VS_SPACE_GRAPH, .size = 1000);
     fake_graph.reserved = 0;
     cuDeviceGraphMemTrim(1);
-    assert_int_equal(event(4)->op, VS_OP_POOL_RESERVED);
-    assert_int_equal(event(4)->size, 0);
+    SAYS(event(4), .op = VS_OP_POOL_RESERVED, .size = 0);
     cuGraphExecDestroy(exec);
     assert_int_equal(record_log->count, 5);
     cuGraphLaunch(exec, stream); /* nothing is known of it any more */
@@ -137,8 +124,7 @@ TEST(failed_launch_takes_its_frees_back, fresh)
     fake.fail_next = CUDA_ERROR_INVALID_VALUE;
     assert_int_equal(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_VALUE);
     EXPECT_OPS(VS_OP_FREE, VS_OP_FREE_FAILED);
-    assert_int_equal(event(1)->arg0, 0);
-    assert_int_equal(event(1)->status, CUDA_ERROR_INVALID_VALUE);
+    SAYS(event(1), .arg0 = 0, .status = CUDA_ERROR_INVALID_VALUE);
     cuGraphExecDestroy(exec);
     cuMemFree_v2(0xd000);
 }
@@ -287,12 +273,9 @@ TEST(sparse_array_binds_after_and_unbinds_before, fresh)
     list[1].memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
     cuMemMapArrayAsync(list, 1, stream);
     EXPECT_OPS(VS_OP_BIND);
-    assert_int_equal(event(0)->address, 0x77);
-    assert_int_equal(event(0)->arg0, 0x55);
-    assert_int_equal(event(0)->size, 65536);
+    SAYS(event(0), .address = 0x77, .arg0 = 0x55, .size = 65536);
     cuMemMapArrayAsync(&list[1], 1, stream);
-    assert_int_equal(event(1)->op, VS_OP_UNBIND);
-    assert_int_equal(event(1)->arg1, event(0)->arg1); /* the same place */
+    SAYS(event(1), .op = VS_OP_UNBIND, .arg1 = event(0)->arg1 /* the same place */);
     fake.fail_next = CUDA_ERROR_INVALID_VALUE;
     cuMemMapArrayAsync(list, 2, stream);
     EXPECT_OPS(VS_OP_BIND, VS_OP_UNBIND, VS_OP_UNBIND, VS_OP_FREE_FAILED, VS_OP_BIND);
@@ -306,12 +289,9 @@ TEST(imported_memory_is_marked_and_measured, fresh)
     CUdeviceptr p = 0;
     CUipcMemHandle handle = {{0}};
     assert_int_equal(cuIpcOpenMemHandle_v2(&p, handle, 0), 0);
-    assert_int_equal(event(0)->op, VS_OP_ALLOC);
-    assert_int_equal(event(0)->space, VS_SPACE_IMPORTED);
-    assert_int_equal(event(0)->size, 7777);
+    SAYS(event(0), .op = VS_OP_ALLOC, .space = VS_SPACE_IMPORTED, .size = 7777);
     cuIpcCloseMemHandle(p);
-    assert_int_equal(event(1)->op, VS_OP_FREE);
-    assert_int_equal(event(1)->address, p);
+    SAYS(event(1), .op = VS_OP_FREE, .address = p);
 }
 
 TEST(imported_pool_is_not_asked_for_its_bytes, fresh)
@@ -340,8 +320,7 @@ TEST(mapped_graphics_resources_are_one_event_each, fresh)
     assert_int_equal(event(73)->op, VS_OP_FREE_FAILED);
     cuGraphicsUnmapResources(70, r, stream); /* more than are remembered: the rest after the call */
     assert_int_equal(record_log->count, 144);
-    assert_int_equal(event(143)->op, VS_OP_FREE);
-    assert_int_equal(event(143)->address, 0x100 + 69);
+    SAYS(event(143), .op = VS_OP_FREE, .address = 0x100 + 69);
 }
 
 TEST(multicast_object_binds_memory_of_each_device, fresh)
@@ -353,8 +332,7 @@ TEST(multicast_object_binds_memory_of_each_device, fresh)
     cuMulticastUnbind(object, 1, 4096, 1 << 21);
     EXPECT_OPS(VS_OP_PHYS_CREATE, VS_OP_BIND, VS_OP_UNBIND);
     assert_int_equal(event(0)->space, VS_SPACE_MULTICAST);
-    assert_int_equal(event(1)->arg0, 0x55);
-    assert_int_equal(event(1)->arg1, event(2)->arg1);
+    SAYS(event(1), .arg0 = 0x55, .arg1 = event(2)->arg1);
     cuMulticastUnbind(object, 0, 4096, 1 << 21);
     assert_int_not_equal(event(3)->arg1, event(2)->arg1);
 }
@@ -375,8 +353,7 @@ TEST(endpoint_binds_memory_and_ends_like_a_multicast_object, fresh)
     assert_int_equal(event(1)->arg0, 0x55);
     assert_int_equal(event(2)->arg0, 0x66);
     assert_int_equal(event(2)->arg1 - event(1)->arg1, 4096); /* of one device the places follow each other */
-    assert_int_equal(event(3)->arg1, event(1)->arg1);
-    assert_int_equal(event(3)->size, 1 << 22);
+    SAYS(event(3), .arg1 = event(1)->arg1, .size = 1 << 22);
 }
 
 /* The third form of a location names a part of a device, which is the device's. */
@@ -386,9 +363,7 @@ TEST(memory_of_a_part_of_a_device_is_the_devices, fresh)
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN, .id = 1 << 8 | 2}};
     CUmemGenericAllocationHandle handle;
     cuMemCreate(&handle, 4096, &prop, 0);
-    assert_int_equal(event(0)->space, VS_SPACE_DEVICE);
-    assert_int_equal(event(0)->device, 2);
-    assert_int_equal(event(0)->arg0, UINT64_C(1) << 32 | 2);
+    SAYS(event(0), .space = VS_SPACE_DEVICE, .device = 2, .arg0 = UINT64_C(1) << 32 | 2);
     prop.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 1};
     cuMemCreate(&handle, 4096, &prop, 0);
     assert_int_equal(event(1)->space, VS_SPACE_HOST_VMM);
@@ -401,19 +376,15 @@ TEST(context_ends_before_the_call_and_is_forgotten, fresh)
     CUcontext context;
     CUdeviceptr p;
     cuCtxCreate_v2(&context, 0, 2);
-    assert_int_equal(event(0)->op, VS_OP_CONTEXT_CREATE);
-    assert_int_equal(event(0)->address, (uintptr_t)context);
-    assert_int_equal(event(0)->device, 2);
-    assert_int_equal(event(0)->arg0, VS_CONTEXT_CREATED);
+    SAYS(event(0), .op = VS_OP_CONTEXT_CREATE, .address = (uintptr_t)context, .device = 2,
+         .arg0 = VS_CONTEXT_CREATED);
     fake_set_context((uintptr_t)context);
     cuMemAlloc_v2(&p, 10);
     assert_int_equal(event(1)->context, event(0)->context);
     fake.fail_next = CUDA_ERROR_INVALID_CONTEXT;
     cuCtxDestroy_v2(context);
-    assert_int_equal(event(2)->op, VS_OP_CONTEXT_DESTROY);
-    assert_int_equal(event(2)->context, event(0)->context);
-    assert_int_equal(event(3)->op, VS_OP_FREE_FAILED);
-    assert_int_equal(event(3)->arg0, 2);
+    SAYS(event(2), .op = VS_OP_CONTEXT_DESTROY, .context = event(0)->context);
+    SAYS(event(3), .op = VS_OP_FREE_FAILED, .arg0 = 2);
     cuCtxDestroy_v2(context);
     assert_int_equal(event(4)->op, VS_OP_CONTEXT_DESTROY);
     cuCtxDestroy_v2(context);
@@ -427,13 +398,11 @@ TEST(primary_context_lives_from_its_first_retain_to_its_last_release, fresh)
     cuDevicePrimaryCtxRetain(&context, 1);
     cuDevicePrimaryCtxRelease_v2(1);
     EXPECT_OPS(VS_OP_CONTEXT_CREATE);
-    assert_int_equal(event(0)->address, (uintptr_t)context);
-    assert_int_equal(event(0)->arg0, VS_CONTEXT_PRIMARY);
-    assert_int_equal(event(0)->arg1, VS_API_cuDevicePrimaryCtxRetain);
+    SAYS(event(0), .address = (uintptr_t)context, .arg0 = VS_CONTEXT_PRIMARY,
+         .arg1 = VS_API_cuDevicePrimaryCtxRetain);
     cuDevicePrimaryCtxRelease_v2(1);
     EXPECT_OPS(VS_OP_CONTEXT_CREATE, VS_OP_CONTEXT_DESTROY);
-    assert_int_equal(event(1)->address, (uintptr_t)context);
-    assert_int_equal(event(1)->context, event(0)->context);
+    SAYS(event(1), .address = (uintptr_t)context, .context = event(0)->context);
     assert_int_equal(fake_primary.retains, 0); /* as the host left it */
 }
 
@@ -499,8 +468,7 @@ TEST(reset_ends_the_primary_context_before_the_call, fresh)
     assert_int_equal(record_log->count, 4);
     fake_primary.retains = 1; /* by a road of the driver's own */
     cuDevicePrimaryCtxReset_v2(1);
-    assert_int_equal(event(4)->address, 0x600001);
-    assert_int_equal(event(4)->device, 1);
+    SAYS(event(4), .address = 0x600001, .device = 1);
 }
 
 TEST(reset_asks_what_the_pool_and_the_graphs_still_hold, fresh)
@@ -516,9 +484,7 @@ TEST(reset_asks_what_the_pool_and_the_graphs_still_hold, fresh)
     cuDevicePrimaryCtxReset_v2(3); /* it outlives the context: told again, since the ledger doubts it */
     assert_int_equal(record_log->count, before + 2);
     assert_int_equal(event(before)->op, VS_OP_CONTEXT_DESTROY);
-    assert_int_equal(event(before + 1)->op, VS_OP_POOL_RESERVED);
-    assert_int_equal(event(before + 1)->address, event(before - 1)->address);
-    assert_int_equal(event(before + 1)->size, 4096);
+    SAYS(event(before + 1), .op = VS_OP_POOL_RESERVED, .address = event(before - 1)->address, .size = 4096);
 }
 
 TEST(limits_and_modules_are_recorded, fresh)
@@ -532,9 +498,7 @@ TEST(limits_and_modules_are_recorded, fresh)
     cuModuleLoadData(&module, cubin);
     cuModuleUnload(module);
     EXPECT_OPS(VS_OP_LIMIT, VS_OP_MODULE_LOAD, VS_OP_MODULE_UNLOAD);
-    assert_int_equal(event(0)->address, CU_LIMIT_STACK_SIZE);
-    assert_int_equal(event(0)->arg0, 16384);
-    assert_int_equal(event(1)->address, (uintptr_t)module);
-    assert_int_equal(event(1)->arg0, 1640);
+    SAYS(event(0), .address = CU_LIMIT_STACK_SIZE, .arg0 = 16384);
+    SAYS(event(1), .address = (uintptr_t)module, .arg0 = 1640);
     assert_int_equal(event(2)->address, (uintptr_t)module);
 }

@@ -1,7 +1,7 @@
 /* test_view_levels.c - the columns of every level against a look at every event; who held what in their
  * states. */
 
-#include "unit/test.h"
+#include "unit/says.h"
 #include "made_up.h"
 #include "view/dims.h"
 #include "view/levels.h"
@@ -46,16 +46,9 @@ static struct truth look(const struct trace_lives *l, int64_t from, int64_t to)
 static void expect_column(const struct trace_lives *l, const struct view_column *c, int64_t width)
 {
     struct truth r = look(l, c->index * width, (c->index + 1) * width);
-    assert_int_equal(c->events, r.events);
-    assert_int_equal(c->max, r.max);
-    assert_int_equal(c->min, r.min);
-    assert_int_equal(c->last, r.last);
-    assert_int_equal(c->t_max, r.t_max);
-    assert_int_equal(c->reserved_max, r.reserved_max);
-    assert_int_equal(c->reserved_min, r.reserved_min);
-    assert_int_equal(c->reserved_last, r.reserved_last);
-    assert_int_equal(c->at_max, r.at_max);
-    assert_int_equal(c->at_last, r.at_last);
+    SAYS(c, .events = r.events, .max = r.max, .min = r.min, .last = r.last, .t_max = r.t_max,
+         .reserved_max = r.reserved_max, .reserved_min = r.reserved_min, .reserved_last = r.reserved_last,
+         .at_max = r.at_max, .at_last = r.at_last);
 }
 
 TEST(each_column_of_each_level_has_the_extremes_of_its_events)
@@ -156,8 +149,7 @@ TEST(in_every_state_the_slots_add_up_and_are_the_living_blocks)
     struct view_state s = {0};
     assert_int_equal(d.names[VIEW_LINE].named_count, VIEW_NAMED);
     assert_true(d.names[VIEW_LINE].rest_names > 0);
-    assert_int_equal(d.names[VIEW_TENSOR].count, 26);
-    assert_int_equal(d.names[VIEW_TENSOR].named_count, VIEW_NAMED);
+    SAYS(&d.names[VIEW_TENSOR], .count = 26, .named_count = VIEW_NAMED);
     for (size_t at = 0; at <= m.lives.change_count; at++) {
         int64_t held[VIEW_DIMS][VIEW_SLOTS] = {0}, total = at ? m.lives.changes[at - 1].allocated : 0;
         view_state_forward(&d, &s, at);
