@@ -12,6 +12,7 @@ struct kit {
     struct vs_ledger *l;
     struct vs_output out;
     uint64_t ring, t, framework, reserved;
+    uint64_t address[200]; /* of the events, by their place in the ring */
     uint16_t thread;
     uint32_t range;
     int8_t device;
@@ -182,6 +183,22 @@ static inline uint64_t count_of(struct kit *k, int device, enum vs_count what)
         if (k->out.counts.at[i].device == device && k->out.counts.at[i].what == what)
             return k->out.counts.at[i].value;
     return 0;
+}
+
+static struct vs_oom_row oom_rows[256];
+
+static inline size_t kept(struct kit *k)
+{
+    return vs_ledger_ooms(k->l, oom_rows, 256);
+}
+
+static inline const struct vs_oom_row *with_role(struct kit *k, uint8_t role, int device)
+{
+    size_t n = kept(k);
+    for (size_t i = 0; i < n; i++)
+        if (oom_rows[i].roles & role && oom_rows[i].device == device)
+            return &oom_rows[i];
+    return NULL;
 }
 
 #endif

@@ -189,11 +189,13 @@ static const struct field row_fields[] = {{FIELD(vs_row, seq), NULL},     {FIELD
                                           {FIELD(vs_row, managed), NULL}, {FIELD(vs_row, status), NULL},
                                           {FIELD(vs_row, phase), phases}, {FIELD(vs_row, stream), NULL},
                                           {FIELD(vs_row, api), NULL},     {NULL, 0, 0, NULL}};
-static const struct field range_fields[] = {
-    {FIELD(vs_range_row, phase), phases},   {FIELD(vs_range_row, name), NULL},
-    {FIELD(vs_range_row, domain), NULL},    {FIELD(vs_range_row, t_pop), NULL},
-    {FIELD(vs_range_row, step), NULL},      {FIELD(vs_range_row, lost), NULL},
-    {FIELD(vs_range_row, outermost), NULL}, {NULL, 0, 0, NULL}};
+static const struct field range_fields[] = {{FIELD(vs_range_row, phase), phases},
+                                            {FIELD(vs_range_row, name), NULL},
+                                            {FIELD(vs_range_row, domain), NULL},
+                                            {FIELD(vs_range_row, t_pop), NULL},
+                                            {FIELD(vs_range_row, step), NULL},
+                                            {FIELD(vs_range_row, flags), NULL}, /* 1 outermost, 4 lost */
+                                            {NULL, 0, 0, NULL}};
 static const struct field range_peak_fields[] = {{FIELD(vs_range_peak_row, allocated), NULL},
                                                  {NULL, 0, 0, NULL}};
 static const struct field phase_fields[] = {

@@ -2,56 +2,71 @@
  * test_oom.c - out-of-memory in the ledger: the live set at that moment, to the byte, and whether the
  * driver's refusal reached the program.
  */
-#include "ledger_kit.h"
+#include "ledger_story.h"
 
-#define REFUSED 2 /* CUDA_ERROR_OUT_OF_MEMORY */
+#define REFUSED_STATUS 2 /* CUDA_ERROR_OUT_OF_MEMORY */
 
-static void refuse(struct kit *k, uint8_t space, uint64_t size)
-{
-    feed(k,
-         (struct vs_event){.op = VS_OP_ALLOC, .space = space, .size = size, .arg1 = 10, .status = REFUSED});
-}
+/* A framework's segment; and one with a refusal of the driver behind it, of which nobody knows more. */
+#define SEGMENT "cached 20M; alloc 0x1000000 20M; block 0x1000000 1M;"
+#define REFUSED SEGMENT "alloc 0 64M status=2; ooms 1; oom open_last requested=64M;"
+#define REACHED "; flush; oom last requested=64M; decided; driver_out_of_memory_absorbed 0"
 
-static void grant(struct kit *k, uint64_t address, uint64_t size)
-{
-    feed(k, (struct vs_event){
-                .op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = address, .size = size, .arg1 = 10});
-}
+static const struct story stories[] = {
+    {"set_at_a_direct_allocation_that_later_is_managed_has_it_once",
+     "alloc 0x9000000 4M; later 100; alloc 0 7 status=2; later 100; thread 5; cached +4M; "
+     "block 0x9000000 1M; finish; oom last direct=4M; lived @alloc 4M"},
+    {"host_memory_that_ran_out_is_answered_by_host_memory",
+     "device -1; alloc 0x5000 4K in=pinned; alloc 0x8000 8K in=registered; "
+     "alloc 0 1024G in=pinned status=2; finish; oom last/-1 pinned=4K registered=8K; lived @alloc 12K"},
+    /* ---- absorbed or not ---- */
+    {"refusal_that_the_framework_lives_with_is_no_out_of_memory_of_the_programs",
+     SEGMENT "cached +20M; alloc 0x4000000 20M; block 0x4000000 1M; unblock 0x4000000 1M; "
+             "alloc 0 24M status=2; cached 20M; free 0x4000000; alloc 0 24M status=2; cached 44M; "
+             "alloc 0x7000000 24M; block 0x7000000 23M; finish; ooms 0; driver_out_of_memory 2; "
+             "driver_out_of_memory_absorbed 2; driver_out_of_memory_reported 0"},
+    {"refusal_that_the_framework_reports_is_one_out_of_memory", SEGMENT
+     "alloc 0 64M status=2; sample 1000 4 99; alloc 0 64M status=2; sample 1001 4 100; "
+     "give_up 63M; finish; ooms 1; "
+     "oom last roles=7 op=oom refusals=2 requested=63M asked_driver=64M free_bytes=100 device_used=1001; "
+     "driver_out_of_memory_reported 2; samples 0"},
+    {"framework_out_of_memory_without_a_refusal_says_that_the_driver_was_not_asked",
+     SEGMENT "give_up 63M; finish; oom last refusals=0 asked_driver=0 free_bytes=unknown"},
+    /* Whatever the thread does that a caching allocator would not: the program has got the error. */
+    {"refusal_reached_the_program_when_its_thread_opens_a_range", REFUSED "push 1 forward 0" REACHED},
+    {"refusal_reached_the_program_when_a_step_ends", REFUSED "step 0" REACHED},
+    {"refusal_reached_the_program_when_its_thread_gets_a_block", REFUSED "block 0x1200000 1M" REACHED},
+    {"refusal_reached_the_program_when_another_size_is_granted", REFUSED "alloc 0x9000000 32M" REACHED},
+    {"refusal_reached_the_program_when_another_request_is_refused",
+     REFUSED "alloc 0 64M in=pool status=2; push 1 forward 0" REACHED},
+    {"refusal_reached_the_program_when_nothing_follows", REFUSED "finish" REACHED},
+    {"report_of_more_than_was_refused_is_another_out_of_memory",
+     "alloc 0 64M status=2; give_up 65M; oom last requested=65M; oom first requested=64M"},
+    /* On the same thread, but no framework carves it; and a framework's, on another thread. */
+    {"same_size_granted_to_somebody_else_absorbs_nothing",
+     "alloc 0 64M status=2; alloc 0x9000000 64M; thread 2; cached +64M; alloc 0x20000000 64M; "
+     "block 0x20000000 1M; finish; driver_out_of_memory_absorbed 0; oom last requested=64M"},
+    {"retry_that_is_known_as_managed_late_absorbs_as_well",
+     SEGMENT "alloc 0 64M status=2; cached +64M; alloc 0x9000000 64M; later 100; thread 2; "
+             "unblock 0x1000000 1M; flush; thread 1; block 0x9000000 63M; finish; ooms 0; "
+             "driver_out_of_memory_absorbed 1"},
+    {"what_the_driver_refused_and_the_arena_gave_then_is_absorbed",
+     "alloc 0 64M status=2; holds 64M; cached +64M; alloc 0x9000000 64M in=arena; block 0x9000000 63M; "
+     "finish; ooms 0; driver_out_of_memory_absorbed 1"},
+    {"expandable_segments_absorb_too",
+     "reserve 0x10000000 512M; create 100 20M in=device status=2; create 101 20M in=device; "
+     "map 0x10000000+20M 20M 101; create 102 20M in=device; map 0x10000000+40M 20M 102; cached 40M; "
+     "block 0x10000000+20M 39M; finish; ooms 0; driver_out_of_memory_absorbed 1"},
+    /* Thread 2's is known to have reached the program before that of thread 1. */
+    {"of_equal_requests_the_first_is_the_largest_whoever_tells_first",
+     "thread 1; alloc 0 64M status=2; thread 2; alloc 0 64M status=2; alloc 0x9000000 512; finish; "
+     "oom first seq=1; oom largest seq=1; oom last seq=2"},
+    {"figures_of_the_driver_come_along_with_their_time",
+     "sample 700 1; sample 900 3; give_up 1M; finish; "
+     "oom last process_used=700 device_used=900 process_used_t=1000 step=1"},
+};
+TELL(stories)
 
-static void give_up(struct kit *k, uint64_t size)
-{
-    feed(k,
-         (struct vs_event){.op = VS_OP_BLOCK_OOM, .size = size, .arg0 = k->framework, .arg1 = k->reserved});
-}
-
-static void segment(struct kit *k, uint64_t address, uint64_t size)
-{
-    k->reserved += size;
-    grant(k, address, size);
-}
-
-static void finish(struct kit *k)
-{
-    vs_ledger_finish(k->l, &k->out);
-}
-
-static struct vs_oom_row rows[256];
-
-static const struct vs_oom_row *with_role(struct kit *k, uint8_t role, int device)
-{
-    size_t n = vs_ledger_ooms(k->l, rows, 256);
-    for (size_t i = 0; i < n; i++)
-        if (rows[i].roles & role && rows[i].device == device)
-            return &rows[i];
-    return NULL;
-}
-
-static size_t kept(struct kit *k)
-{
-    return vs_ledger_ooms(k->l, rows, 256);
-}
-
-/* ---- the live set ---- */
+/* ---- whole sets, and bounds ---- */
 
 struct set {
     uint64_t n, bytes, hash;
@@ -105,6 +120,35 @@ static void assert_same(struct set a, struct set b)
     assert_true(a.hash == b.hash);
 }
 
+static void refuse(struct kit *k, uint8_t space, uint64_t size)
+{
+    feed(k, (struct vs_event){
+                .op = VS_OP_ALLOC, .space = space, .size = size, .arg1 = 10, .status = REFUSED_STATUS});
+}
+
+static void grant(struct kit *k, uint64_t address, uint64_t size)
+{
+    feed(k, (struct vs_event){
+                .op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = address, .size = size, .arg1 = 10});
+}
+
+static void give_up(struct kit *k, uint64_t size)
+{
+    feed(k,
+         (struct vs_event){.op = VS_OP_BLOCK_OOM, .size = size, .arg0 = k->framework, .arg1 = k->reserved});
+}
+
+static void segment(struct kit *k, uint64_t address, uint64_t size)
+{
+    k->reserved += size;
+    grant(k, address, size);
+}
+
+static void finish(struct kit *k)
+{
+    vs_ledger_finish(k->l, &k->out);
+}
+
 TEST(set_is_what_lived_then_whatever_happens_later, kit_setup, kit_teardown)
 {
     struct kit *k = *state;
@@ -130,236 +174,6 @@ TEST(set_is_what_lived_then_whatever_happens_later, kit_setup, kit_teardown)
     assert_int_equal(o->managed, 4 * MIB);
     assert_int_equal(o->reserved, 4 * MIB + 12345);
 }
-
-TEST(set_at_a_direct_allocation_that_later_is_managed_has_it_once, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    alloc(k, 0x9000000, 4 * MIB);
-    k->t += 100000000; /* long enough to be held for direct */
-    refuse(k, VS_SPACE_DEVICE, 7);
-    k->t += 100000000;
-    k->thread = 5;
-    k->reserved += 4 * MIB;
-    block(k, 0x9000000, MIB); /* a block in it: reclassified */
-    finish(k);
-    const struct vs_oom_row *o = with_role(k, VS_OOM_LAST, 0);
-    assert_int_equal(o->direct, 4 * MIB);
-    assert_int_equal(set_at(k, o->seq).bytes, 4 * MIB);
-    assert_int_equal(set_at(k, o->seq).n, 1);
-}
-
-TEST(host_memory_that_ran_out_is_answered_by_host_memory, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    k->device = -1;
-    alloc_in(k, VS_SPACE_PINNED, 0x5000, 4096);
-    uint64_t ring = alloc_in(k, VS_SPACE_REGISTERED, 0x8000, 8192);
-    assert_true(ring);
-    refuse(k, VS_SPACE_PINNED, 1ull << 40);
-    finish(k);
-    const struct vs_oom_row *o = with_role(k, VS_OOM_LAST, -1);
-    assert_non_null(o);
-    assert_int_equal(o->pinned, 4096);
-    assert_int_equal(o->registered, 8192);
-    assert_int_equal(set_at(k, o->seq).bytes, 12288);
-}
-
-/* ---- absorbed or not ---- */
-
-TEST(refusal_that_the_framework_lives_with_is_no_out_of_memory_of_the_programs, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    segment(k, 0x1000000, 20 * MIB);
-    block(k, 0x1000000, MIB);
-    segment(k, 0x4000000, 20 * MIB);
-    block(k, 0x4000000, MIB);
-    unblock(k, 0x4000000, MIB);
-    refuse(k, VS_SPACE_DEVICE, 24 * MIB);
-    k->reserved -= 20 * MIB;
-    release(k, 0x4000000); /* its cache */
-    refuse(k, VS_SPACE_DEVICE, 24 * MIB);
-    segment(k, 0x7000000, 24 * MIB);
-    block(k, 0x7000000, 23 * MIB);
-    finish(k);
-    assert_int_equal(kept(k), 0);
-    assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED), 2);
-    assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_ABSORBED), 2);
-    assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_REPORTED), 0);
-}
-
-TEST(refusal_that_the_framework_reports_is_one_out_of_memory, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    segment(k, 0x1000000, 20 * MIB);
-    block(k, 0x1000000, MIB);
-    refuse(k, VS_SPACE_DEVICE, 64 * MIB);
-    feed(k, (struct vs_event){.op = VS_OP_SAMPLE, .address = 99, .size = 1000, .arg0 = VS_SAMPLE_OOM});
-    refuse(k, VS_SPACE_DEVICE, 64 * MIB);
-    feed(k, (struct vs_event){.op = VS_OP_SAMPLE, .address = 100, .size = 1001, .arg0 = VS_SAMPLE_OOM});
-    give_up(k, 63 * MIB);
-    finish(k);
-    const struct vs_oom_row *o = with_role(k, VS_OOM_LAST, 0);
-    assert_int_equal(kept(k), 1);
-    assert_int_equal(o->roles, VS_OOM_FIRST | VS_OOM_LAST | VS_OOM_LARGEST);
-    assert_int_equal(o->op, VS_OP_BLOCK_OOM);
-    assert_int_equal(o->refusals, 2);
-    assert_int_equal(o->requested, 63 * MIB);
-    assert_int_equal(o->asked_driver, 64 * MIB);
-    assert_int_equal(o->free_bytes, 100);
-    assert_int_equal(o->device_used, 1001);
-    assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_REPORTED), 2);
-    assert_int_equal(k->out.samples.n, 0); /* no point of the curve */
-}
-
-TEST(framework_out_of_memory_without_a_refusal_says_that_the_driver_was_not_asked, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    segment(k, 0x1000000, 20 * MIB);
-    block(k, 0x1000000, MIB);
-    give_up(k, 63 * MIB);
-    finish(k);
-    assert_int_equal(with_role(k, VS_OOM_LAST, 0)->refusals, 0);
-    assert_int_equal(with_role(k, VS_OOM_LAST, 0)->asked_driver, 0);
-    assert_true(with_role(k, VS_OOM_LAST, 0)->free_bytes == VS_BYTES_UNKNOWN);
-}
-
-/* Whatever the thread does that a caching allocator would not: the program has got the error. */
-static void refusal_reached_the_program_when(struct kit *k, void (*then)(struct kit *))
-{
-    segment(k, 0x1000000, 20 * MIB);
-    block(k, 0x1000000, MIB);
-    refuse(k, VS_SPACE_DEVICE, 64 * MIB);
-    assert_true(kept(k) == 1 && with_role(k, VS_OOM_OPEN_LAST, 0));
-    then(k);
-    vs_ledger_flush(k->l, &k->out);
-    const struct vs_oom_row *o = with_role(k, VS_OOM_LAST, 0);
-    assert_non_null(o);
-    assert_int_equal(o->requested, 64 * MIB);
-    assert_null(with_role(k, VS_OOM_OPEN_LAST, 0));
-}
-
-static void range_follows(struct kit *k)
-{
-    push(k, 1, VS_PHASE_FORWARD, 0);
-}
-static void step_follows(struct kit *k)
-{
-    feed(k, (struct vs_event){.op = VS_OP_STEP});
-}
-static void block_follows(struct kit *k)
-{
-    block(k, 0x1200000, MIB);
-}
-static void other_size_follows(struct kit *k)
-{
-    grant(k, 0x9000000, 32 * MIB);
-}
-static void other_refusal_follows(struct kit *k)
-{
-    refuse(k, VS_SPACE_POOL, 64 * MIB);
-    push(k, 1, VS_PHASE_FORWARD, 0);
-}
-static void report_of_more_follows(struct kit *k)
-{
-    give_up(k, 65 * MIB);
-    assert_int_equal(with_role(k, VS_OOM_LAST, 0)->requested, 65 * MIB);
-    assert_int_equal(with_role(k, VS_OOM_FIRST, 0)->requested, 64 * MIB);
-    refuse(k, VS_SPACE_DEVICE, 64 * MIB);
-}
-static void nothing_follows(struct kit *k)
-{
-    finish(k);
-}
-
-TEST(refusal_reached_the_program_when_its_thread_goes_on_otherwise)
-{
-    void (*const then[])(struct kit *) = {range_follows,      step_follows,          block_follows,
-                                          other_size_follows, other_refusal_follows, nothing_follows};
-    for (size_t i = 0; i < sizeof then / sizeof *then; i++) {
-        struct kit *k;
-        kit_setup((void **)&k);
-        refusal_reached_the_program_when(k, then[i]);
-        assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_ABSORBED), 0);
-        kit_teardown((void **)&k);
-    }
-}
-
-TEST(report_of_more_than_was_refused_is_another_out_of_memory, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    refuse(k, VS_SPACE_DEVICE, 64 * MIB);
-    report_of_more_follows(k);
-}
-
-TEST(same_size_granted_to_somebody_else_absorbs_nothing, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    refuse(k, VS_SPACE_DEVICE, 64 * MIB);
-    grant(k, 0x9000000, 64 * MIB); /* on the same thread: but no framework carves it */
-    k->thread = 2;
-    segment(k, 0x20000000, 64 * MIB); /* a framework's, on another thread */
-    block(k, 0x20000000, MIB);
-    finish(k);
-    assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_ABSORBED), 0);
-    assert_non_null(with_role(k, VS_OOM_LAST, 0));
-}
-
-TEST(retry_that_is_known_as_managed_late_absorbs_as_well, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    segment(k, 0x1000000, 20 * MIB);
-    block(k, 0x1000000, MIB);
-    refuse(k, VS_SPACE_DEVICE, 64 * MIB);
-    segment(k, 0x9000000, 64 * MIB);
-    k->t += 100000000;
-    k->thread = 2;
-    unblock(k, 0x1000000, MIB); /* time passes: held for direct */
-    vs_ledger_flush(k->l, &k->out);
-    k->thread = 1;
-    block(k, 0x9000000, 63 * MIB);
-    finish(k);
-    assert_int_equal(kept(k), 0);
-    assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_ABSORBED), 1);
-}
-
-TEST(what_the_driver_refused_and_the_arena_gave_then_is_absorbed, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    refuse(k, VS_SPACE_DEVICE, 64 * MIB);
-    feed(k, (struct vs_event){.op = VS_OP_ARENA_RESERVED, .space = VS_SPACE_ARENA, .size = 64 * MIB});
-    k->reserved += 64 * MIB;
-    feed(k,
-         (struct vs_event){
-             .op = VS_OP_ALLOC, .space = VS_SPACE_ARENA, .address = 0x9000000, .size = 64 * MIB, .arg1 = 10});
-    block(k, 0x9000000, 63 * MIB);
-    finish(k);
-    assert_int_equal(kept(k), 0);
-    assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_ABSORBED), 1);
-}
-
-TEST(expandable_segments_absorb_too, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    vmm(k, VS_OP_VA_RESERVE, 0x10000000, 512 * MIB, 0);
-    for (int i = 0; i < 3; i++) {
-        feed(k, (struct vs_event){.op = VS_OP_PHYS_CREATE,
-                                  .space = VS_SPACE_DEVICE,
-                                  .address = (uint64_t)(100 + i),
-                                  .size = 20 * MIB,
-                                  .arg0 = 1ull << 32,
-                                  .arg1 = 42,
-                                  .status = i == 0 ? REFUSED : 0});
-        if (i)
-            vmm(k, VS_OP_MAP, 0x10000000 + (uint64_t)i * 20 * MIB, 20 * MIB, (uint64_t)(100 + i));
-    }
-    k->reserved = 40 * MIB;
-    block(k, 0x10000000 + 20 * MIB, 39 * MIB);
-    finish(k);
-    assert_int_equal(kept(k), 0);
-    assert_int_equal(count_of(k, 0, VS_COUNT_REFUSED_ABSORBED), 1);
-}
-
-/* ---- bounds ---- */
 
 TEST(loop_keeps_the_first_the_last_and_the_largest, kit_setup, kit_teardown)
 {
@@ -414,33 +228,4 @@ TEST(many_threads_refused_at_once_are_all_counted, kit_setup, kit_teardown)
     assert_int_equal(with_role(k, VS_OOM_FIRST, 0)->requested, MIB);
     assert_int_equal(with_role(k, VS_OOM_LAST, 0)->requested, MIB + 99);
     assert_int_equal(with_role(k, VS_OOM_LARGEST, 0)->requested, MIB + 99);
-}
-
-TEST(of_equal_requests_the_first_is_the_largest_whoever_tells_first, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    for (uint16_t thread = 1; thread <= 2; thread++) {
-        k->thread = thread;
-        refuse(k, VS_SPACE_DEVICE, 64 * MIB);
-    }
-    alloc(
-        k, 0x9000000,
-        512); /* thread 2 goes on: its refusal is known to have reached the program before that of thread 1 */
-    finish(k);
-    assert_int_equal(with_role(k, VS_OOM_LARGEST, 0)->seq, with_role(k, VS_OOM_FIRST, 0)->seq);
-    assert_true(with_role(k, VS_OOM_LARGEST, 0)->seq < with_role(k, VS_OOM_LAST, 0)->seq);
-}
-
-TEST(figures_of_the_driver_come_along_with_their_time, kit_setup, kit_teardown)
-{
-    struct kit *k = *state;
-    feed(k, (struct vs_event){.op = VS_OP_SAMPLE, .size = 700, .arg0 = VS_SAMPLE_NVML_PROCESS});
-    feed(k, (struct vs_event){.op = VS_OP_SAMPLE, .size = 900, .arg0 = VS_SAMPLE_NVML_DEVICE});
-    give_up(k, MIB);
-    finish(k);
-    const struct vs_oom_row *o = with_role(k, VS_OOM_LAST, 0);
-    assert_int_equal(o->process_used, 700);
-    assert_int_equal(o->device_used, 900);
-    assert_int_equal(o->process_used_t, 1000);
-    assert_int_equal(o->step, 1);
 }
