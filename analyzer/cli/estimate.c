@@ -13,13 +13,12 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "base/wrap.h"
-#include "estimate/asked.h"
+#include "estimate/estimate.h"
 #include "read/config.h"
-#include "run/place.h"
 #include "show/estimate/estimate.h"
 
 struct options {
-    const char *lora, *qlora, *frozen, *params, *context;
+    const char *params, *context;
     int recipe, optimizer, offload, recompute, attention, loss, gather; /* which word; offload, gather: -1 */
     int64_t layers, hidden, heads, vocab, batch, tokens, zero, gpus, tensor_parallel, chunk;
     int64_t device, process;
@@ -32,11 +31,6 @@ static const struct option_row rows[] = {
     {"hidden", 0, "N", ARG_COUNT, AT(hidden), "hidden size, likewise"},
     {"heads", 0, "N", ARG_COUNT, AT(heads), "attention heads, likewise"},
     {"vocab", 0, "N", ARG_COUNT, AT(vocab), "words of the vocabulary, likewise"},
-    {"lora", 0, "RANK[:TARGETS]", ARG_TEXT, AT(lora),
-     "of a config.json: adapters alone are trained, 16:q_proj,v_proj (all linear layers)"},
-    {"qlora", 0, "RANK[:TARGETS]", ARG_TEXT, AT(qlora), "likewise, over weights in 4 bits (bitsandbytes)"},
-    {"frozen", 0, "PATTERN,...", ARG_TEXT, AT(frozen),
-     "of a config.json: parameters with such names are not trained, 'model.layers.0.*'"},
     {"batch", 0, "N", ARG_COUNT, AT(batch), "sequences of a step on one GPU (1)"},
     {"seq", 0, "N", ARG_COUNT, AT(tokens), "tokens of a sequence: without it no activations and no logits"},
     {"recipe", 0, "mixed|mixed-fp32-gradients|bf16|fp32|autocast", ARG_INDEX, AT(recipe),
@@ -173,13 +167,8 @@ static int read_sizes(const struct options *o, struct setup *s, const char *conf
         return complain(
             "estimate: %s has the sizes: leave out --params, --layers, --hidden, --heads and --vocab",
             config);
-    if (config && o->lora && o->qlora)
-        return complain("estimate: --lora or --qlora, not both");
     if (config)
         return 0;
-    if (o->lora || o->qlora || o->frozen)
-        return complain(
-            "estimate: --lora, --qlora and --frozen are of a model's own code: give its config.json");
     if (!o->params)
         return complain("estimate: of which model? vramscope estimate config.json, or --params N");
     if (!read_parameters(o->params, &m->parameters))
@@ -193,32 +182,14 @@ static int read_sizes(const struct options *o, struct setup *s, const char *conf
     return 0;
 }
 
-/* By the model's own code; WHY: why it could not be counted here, "" as it was not tried. */
-static int ask_model(struct setup *s, const char *path, const struct options *o, const char *why)
+static int read_model(struct setup *s, const char *path)
 {
-    char *python = place_python(), *script = xformat("%s/vramscope/_model_shapes.py", python ? python : ""),
-         said[320];
-    struct asked_options asked = {script, o->lora, o->qlora, o->frozen};
-    int result = model_ask(&s->model, path, &asked, said, sizeof said);
-    free(script);
-    free(python);
-    if (!result)
-        return 0;
-    return *why ? complain("%s (%s)", why, shown(said))
-                : complain("estimate: %s: %s", shown(path), shown(said));
-}
-
-static int read_model(struct setup *s, const char *path, const struct options *o)
-{
-    bool parts = o->lora || o->qlora || o->frozen;
     struct config c;
     char why[512];
     if (config_read(&c, path, why, sizeof why))
         return complain("%s", why);
     int result = model_read(&s->model, &c, path, why, sizeof why);
     config_free(&c);
-    if (result == -2 || (!result && parts))
-        return ask_model(s, path, o, result && !parts ? why : "");
     return result ? complain("%s", why) : 0;
 }
 
@@ -380,7 +351,7 @@ static int estimate(const struct options *o, char *const *operands, int n)
     if (!status)
         status = read_sizes(o, &s, config);
     if (!status && config)
-        status = read_model(&s, config, o);
+        status = read_model(&s, config);
     if (!status && o->context &&
         (!units_read_bytes(o->context, &context) || context < 0 || context >= INT64_C(1) << 50))
         status = complain("estimate: --context '%s' is no size, such as 500MiB", o->context);

@@ -34,8 +34,8 @@ struct parts { /* bytes; NAN is not used: KNOWN_* says what is there */
 
 static bool counted(const struct setup *s)
 {
-    return s->model.kind != MODEL_UNKNOWN && s->model.kind != MODEL_OTHER && s->tensor_parallel == 1 &&
-           !s->scores && s->recompute != RECOMPUTE_SELECTIVE;
+    return s->model.kind != MODEL_UNKNOWN && s->tensor_parallel == 1 && !s->scores &&
+           s->recompute != RECOMPUTE_SELECTIVE;
 }
 
 /* Whether the output layer's copies under autocast are a part of their own, in the logits' row. */
@@ -98,7 +98,7 @@ static struct parts parts_of_step(const struct setup *s)
     double n = sized ? (double)s->batch * (double)s->tokens : 0, more;
     p.activations_known = sized && m->layers != UNKNOWN && m->hidden != UNKNOWN &&
                           (m->heads != UNKNOWN || !s->scores || s->recompute == RECOMPUTE_FULL) &&
-                          !estimate_sparse(m) && m->kind != MODEL_OTHER;
+                          !estimate_sparse(m);
     p.logits_known = sized && m->outputs != UNKNOWN;
     p.gathered_known = s->stage < 3 || model_largest(m) != UNKNOWN;
     if (p.activations_known) {
@@ -130,8 +130,7 @@ static struct parts parts_of_step(const struct setup *s)
             p.log_softmax += casts;
         }
     }
-    if (m->words && m->kind != MODEL_OTHER && m->embedding != UNKNOWN && s->stage < 2 &&
-        s->offload == OFFLOAD_NONE)
+    if (m->words && m->embedding != UNKNOWN && s->stage < 2 && s->offload == OFFLOAD_NONE)
         p.head_gradient = (double)m->embedding * s->each.gradients / (double)s->tensor_parallel;
     return p;
 }
@@ -174,31 +173,15 @@ static void backward(double *rows, const struct parts *p, const struct setup *s,
     }
 }
 
-/* Parameters that have a gradient, and the bytes of the others, of one GPU's part of each layer. */
-static double trained(const struct setup *s)
-{
-    return (double)(s->model.kind == MODEL_OTHER ? s->model.trained : s->model.parameters) /
-           (double)s->tensor_parallel;
-}
-
-static double still(const struct setup *s)
-{
-    const struct model *m = &s->model;
-    if (m->kind != MODEL_OTHER || s->offload == OFFLOAD_PARAMETERS)
-        return 0;
-    double bytes = (double)m->frozen * s->each.weights + (double)m->quantized_bytes;
-    return bytes / (double)s->tensor_parallel / (s->stage >= 3 ? (double)s->gpus : 1);
-}
-
 static void fill(phase_rows *out, const struct setup *s, const struct parts *p)
 {
-    double parameters = trained(s), gpus = (double)s->gpus;
+    double parameters = (double)s->model.parameters / (double)s->tensor_parallel, gpus = (double)s->gpus;
     struct static_bytes fixed = formula_static(parameters, &s->each, s->stage, gpus, s->offload);
     double gathered = s->stage < 3 || !p->gathered_known
                           ? 0
                           : (double)model_largest(&s->model) * s->gather / (double)s->tensor_parallel;
     for (int i = 0; i < ESTIMATE_PHASES; i++) {
-        out[i][ROW_PARAMETERS] = fixed.parameters + still(s);
+        out[i][ROW_PARAMETERS] = fixed.parameters;
         out[i][ROW_STATES] = fixed.states;
         out[i][ROW_GRADIENTS] = i == PHASE_OPTIMIZER || s->keep_gradients ? fixed.gradients : 0;
         out[i][ROW_ACTIVATIONS] = i == PHASE_OPTIMIZER ? 0 : p->forward;
@@ -229,8 +212,6 @@ static const char *casts_from(const struct setup *s)
 
 static char *activations_from(const struct setup *s)
 {
-    if (s->model.kind == MODEL_OTHER)
-        return xstrdup("unknown: no formula here has this model's (vramscope fit config.json measures them)");
     if (estimate_sparse(&s->model))
         return xformat(
             "unknown: as many dense layers have 12 Lh^2, %.2f billion parameters, and this model has %.2f: a "
@@ -265,24 +246,12 @@ static void words_from(struct estimate *e, const struct setup *s)
         e->from[ROW_LOGITS_GRADIENTS] = xstrdup("by log-softmax and by the fp32 logits, 4 bytes each");
 }
 
-static char *parameters_from(const struct setup *s)
-{
-    const struct model *m = &s->model;
-    if (s->offload == OFFLOAD_PARAMETERS)
-        return xstrdup("on the host");
-    char *plain = sharded(s->each.weights, "", s->stage >= 3, s->gpus);
-    if (m->kind != MODEL_OTHER || m->quantized <= 0)
-        return plain;
-    char *text = xformat("%s, and %.3g of those that are quantized, scales included", plain,
-                         (double)m->quantized_bytes / (double)m->quantized);
-    free(plain);
-    return text;
-}
-
 static void explain(struct estimate *e, const struct setup *s)
 {
     bool host = s->offload != OFFLOAD_NONE;
-    e->from[ROW_PARAMETERS] = parameters_from(s);
+    e->from[ROW_PARAMETERS] = s->offload == OFFLOAD_PARAMETERS
+                                  ? xstrdup("on the host")
+                                  : sharded(s->each.weights, "", s->stage >= 3, s->gpus);
     e->from[ROW_GRADIENTS] =
         host ? xstrdup("on the host") : sharded(s->each.gradients, "", s->stage >= 2, s->gpus);
     e->from[ROW_STATES] = host ? xstrdup("on the host") : sharded(s->each.states, "", s->stage >= 1, s->gpus);
@@ -292,9 +261,6 @@ static void explain(struct estimate *e, const struct setup *s)
             xformat("labels a token: %lld, %g bytes each", (long long)s->model.outputs, s->element);
     else if (s->model.words)
         words_from(e, s);
-    else if (s->model.kind == MODEL_OTHER)
-        e->from[ROW_LOGITS] =
-            xstrdup("unknown: this class's loss is not the usual one of a causal language model");
     if (s->each.copy > 0 && !host)
         e->from[ROW_FOREACH] = sharded(s->each.copy, " (foreach)", s->stage >= 1, s->gpus);
     if (s->stage >= 3)
@@ -319,8 +285,7 @@ int estimate_make(struct estimate *e, const struct setup *s, char *why, size_t s
         snprintf(why, size, "how many parameters? Give a config.json, or --params N");
         return -1;
     }
-    if (s->autocast && s->model.kind != MODEL_UNKNOWN && s->model.kind != MODEL_OTHER &&
-        s->model.kind != MODEL_LLAMA) {
+    if (s->autocast && s->model.kind != MODEL_UNKNOWN && s->model.kind != MODEL_LLAMA) {
         snprintf(why, size,
                  "what %s keeps under autocast is not known: --recipe=bf16 or fp32, or sizes by flags",
                  s->model.type);

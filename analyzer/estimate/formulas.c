@@ -63,7 +63,6 @@ static double norm(const struct model *m, double each)
     double h = (double)m->hidden;
     switch (m->kind) {
     case MODEL_UNKNOWN:
-    case MODEL_OTHER:
         return 0;
     case MODEL_GPT2:
     case MODEL_FALCON:
@@ -99,7 +98,7 @@ static double mlp(const struct model *m, double each)
 
 double kept_by_layer(const struct model *m, double each)
 {
-    if (m->kind == MODEL_UNKNOWN || m->kind == MODEL_OTHER)
+    if (m->kind == MODEL_UNKNOWN)
         return 0;
     double masks = m->dropout > 0 ? 2 * (double)m->hidden : 0;
     return (double)m->norms * norm(m, each) + attention(m, each) + mlp(m, each) + masks;
@@ -133,5 +132,5 @@ double kept_by_last_norm(const struct model *m, double each)
 
 double kept_backward(const struct model *m, double each)
 {
-    return m->kind == MODEL_UNKNOWN || m->kind == MODEL_OTHER ? 0 : each * (double)(m->hidden + 2 * m->ffn);
+    return m->kind == MODEL_UNKNOWN ? 0 : each * (double)(m->hidden + 2 * m->ffn);
 }

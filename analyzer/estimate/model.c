@@ -12,20 +12,24 @@ struct reading {
     char *why;
     size_t size;
     bool failed; /* the reason is in WHY */
-    bool beyond; /* as it is no model that is known here */
 };
 
-static void fail(struct reading *r, const char *name, const char *what)
+static void fail_so(struct reading *r, const char *name, const char *what, const char *end)
 {
     if (!r->failed)
-        snprintf(r->why, r->size, "%s: %s %s: nothing can be counted without it", r->path, name, what);
+        snprintf(r->why, r->size, "%s: %s %s: %s", r->path, name, what, end);
     r->failed = true;
 }
 
+static void fail(struct reading *r, const char *name, const char *what)
+{
+    fail_so(r, name, what, "nothing can be counted without it");
+}
+
+/* It is no model that is known here. */
 static void fail_beyond(struct reading *r, const char *name, const char *what)
 {
-    r->beyond = r->beyond || !r->failed;
-    fail(r, name, what);
+    fail_so(r, name, what, "vramscope fit measures it");
 }
 
 /* NAME between 1 and MOST; where it is missing OTHERWISE, and if that is UNKNOWN the reading has failed. */
@@ -244,19 +248,7 @@ struct model model_none(void)
                           .positions = UNKNOWN,
                           .parameters = UNKNOWN,
                           .embedding = UNKNOWN,
-                          .layer = UNKNOWN,
-                          .trained = UNKNOWN,
-                          .frozen = UNKNOWN,
-                          .quantized = UNKNOWN,
-                          .quantized_bytes = UNKNOWN,
-                          .active = UNKNOWN};
-}
-
-static bool unusual(struct reading *r)
-{
-    if (config_find(r->config, "quantization_config"))
-        fail_beyond(r, "quantization_config", "is there, and what quantized weights take is not known here");
-    return r->failed;
+                          .layer = UNKNOWN};
 }
 
 static bool has_experts(const struct config *c)
@@ -271,7 +263,7 @@ static bool has_experts(const struct config *c)
 
 int model_read(struct model *m, const struct config *c, const char *path, char *why, size_t size)
 {
-    struct reading r = {c, path, why, size, false, false};
+    struct reading r = {c, path, why, size, false};
     const char *type = config_text(c, "model_type");
     const struct like_llama *like = type ? like_of(type) : NULL;
     *m = model_none();
@@ -281,9 +273,9 @@ int model_read(struct model *m, const struct config *c, const char *path, char *
         return -1;
     }
     snprintf(m->type, sizeof m->type, "%s", type);
-    if (unusual(&r))
-        return -2;
-    if (like)
+    if (config_find(c, "quantization_config"))
+        fail_beyond(&r, "quantization_config", "is there, and what quantized weights take is not known here");
+    else if (like)
         read_like_llama(m, &r, like);
     else if (!strcmp(type, "gpt2"))
         read_gpt2(m, &r);
@@ -295,16 +287,16 @@ int model_read(struct model *m, const struct config *c, const char *path, char *
                  "flags are those "
                  "of a dense model: vramscope fit measures it",
                  path, type);
-        return -2;
+        return -1;
     } else {
         snprintf(why, size,
                  "%s: the weights of model_type %.40s are not known here (llama, mistral, qwen2, qwen3, "
                  "gemma, gemma2, "
-                 "gemma3_text, gpt2 and falcon are): give --params and the sizes",
+                 "gemma3_text, gpt2 and falcon are): give --params and the sizes; vramscope fit measures it",
                  path, type);
-        return -2;
+        return -1;
     }
-    return !r.failed ? 0 : r.beyond ? -2 : -1;
+    return r.failed ? -1 : 0;
 }
 
 int64_t model_largest(const struct model *m)

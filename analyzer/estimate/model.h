@@ -37,7 +37,6 @@
 /* Which operations a layer is made of: what it keeps for backward follows (formulas.h). */
 enum model_kind {
     MODEL_UNKNOWN, /* sizes by flags: no operations are known */
-    MODEL_OTHER,   /* counted by its own code (asked.h): no operations are known, and no formula is meant */
     MODEL_LLAMA,
     MODEL_QWEN3, /* norms of queries and keys */
     MODEL_GEMMA, /* norms that compute their weight's product in fp32 */
@@ -59,15 +58,11 @@ struct model { /* a size that is not known is UNKNOWN */
     double dropout;     /* of GPT-2: where it is not 0 masks are kept */
     int64_t parameters; /* all */
     int64_t embedding;  /* of them the embedding of tokens */
-    int64_t layer;      /* of them one layer; of MODEL_OTHER the largest */
-    /* Of MODEL_OTHER, else UNKNOWN: parameters with a gradient, without one, and quantized, with their bytes.
-     * ACTIVE: parameters that a token passes; UNKNOWN: it passes all, or that is not known. */
-    int64_t trained, frozen, quantized, quantized_bytes, active;
-    char counted_by[80]; /* its class, and whose; "": we did */
+    int64_t layer;      /* of them one layer */
 };
 
-/* The model that C describes, read from PATH, with its counts.  0; -1 with a line that names what is missing;
- * -2: the model is not known here. */
+/* The model that C describes, read from PATH, with its counts.  0; -1 with a line that names what is missing,
+ * or not known here. */
 int model_read(struct model *m, const struct config *c, const char *path, char *why, size_t size);
 /* A model of which nothing is known. */
 struct model model_none(void);

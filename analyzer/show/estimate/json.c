@@ -19,15 +19,9 @@ static void model_json(const struct setup *s, struct json *j)
                  {"head_dim", m->head_dim},
                  {"ffn", m->ffn},
                  {"vocab", m->vocab},
-                 {"outputs", m->outputs},
-                 {"trained", m->kind != MODEL_OTHER ? m->parameters : m->trained},
-                 {"frozen", m->kind != MODEL_OTHER ? 0 : m->frozen},
-                 {"quantized", m->kind != MODEL_OTHER ? 0 : m->quantized},
-                 {"quantized_bytes", m->kind != MODEL_OTHER ? 0 : m->quantized_bytes},
-                 {"active", m->active}};
+                 {"outputs", m->outputs}};
     json_begin(j, "model", '{');
     json_text(j, "type", m->type[0] ? m->type : NULL);
-    json_text(j, "counted_by", m->counted_by[0] ? m->counted_by : NULL);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         json_int(j, sizes[i].name, sizes[i].value);
     json_bool(j, "tied", m->tied);

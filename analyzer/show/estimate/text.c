@@ -26,32 +26,9 @@ static char *grouped(int64_t n)
 
 static const char *behind_layers(const struct model *m)
 {
-    if (m->kind == MODEL_OTHER && !m->words)
-        return "what stands behind the layers is its class's";
     if (!m->words)
         return m->outputs ? "labels behind the layers" : "no output layer";
     return m->tied ? "also the output layer's" : "the output layer as many again";
-}
-
-/* Of a model that its own code counted: by whom, and what is trained of it. */
-static void print_counted(const struct model *m, FILE *out)
-{
-    const struct {
-        const char *word;
-        int64_t n;
-    } parts[] = {{"trained", m->trained}, {"frozen", m->frozen}, {"quantized", m->quantized}};
-    if (!m->counted_by[0])
-        return;
-    char *active = m->active == UNKNOWN ? NULL : grouped(m->active);
-    wrap_print(out, 0, 2, "counted by %s%s%s%s", shown(m->counted_by), active ? "; " : "",
-               active ? active : "", active ? " of them are active for a token" : "");
-    free(active);
-    for (size_t i = 0; m->trained < m->parameters && i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].n > 0) {
-            char *n = grouped(parts[i].n);
-            fprintf(out, "%s: %s\n", parts[i].word, n);
-            free(n);
-        }
 }
 
 static void print_head(const struct setup *s, FILE *out)
@@ -66,7 +43,6 @@ static void print_head(const struct setup *s, FILE *out)
     }
     free(parameters);
     fputc('\n', out);
-    print_counted(m, out);
     if (m->unsaid)
         fputs("no class is named (architectures): taken as a causal language model\n", out);
     if (s->tokens != UNKNOWN)
@@ -117,8 +93,7 @@ void estimate_text(const struct setup *s, const struct estimate *e, int64_t cont
         fprintf(out, "  with the context's %s: %s%s of the device\n", B(context), e->whole ? "" : "≥ ",
                 B(e->total[e->peak] + context));
     int64_t largest = model_largest(&s->model);
-    bool all = s->model.kind != MODEL_OTHER || s->model.trained == s->model.parameters;
-    if (s->stage == 3 && largest != UNKNOWN && all)
+    if (s->stage == 3 && largest != UNKNOWN)
         wrap_print(out, 2, 2, "DeepSpeed's own estimator says %s a GPU (without activations)",
                    B((int64_t)formula_deepspeed((double)s->model.parameters, (double)largest, (double)s->gpus,
                                                 s->offload)));
