@@ -1,8 +1,8 @@
 /*
  * fit.c - `vramscope fit`: will a program fit a GPU that is not here?
  *
- *      what is asked --> a folder of ours --> for each allocator: a dry run (attempt.c), its verdict, where
- *      values were read another one --> the answer --> the recording to where it is wanted
+ *      what is asked --> a folder of ours --> a dry run (attempt.c), its verdict, where values were read
+ * another one --> the answer --> the recording to where it is wanted
  *
  * The program runs as it is, on a driver and libraries that keep books and compute nothing.
  */
@@ -35,7 +35,7 @@ struct options {
     const char *output, *keep_writes, *plot;
     struct arg_list max;
     int64_t jobs;
-    bool force, all, json;
+    bool force, json;
 };
 
 static const struct option_row rows[] = {
@@ -43,8 +43,6 @@ static const struct option_row rows[] = {
     {"output", 'o', "FILE", ARG_TEXT, AT(output),
      "keep the recording, for report and the others; with --max a directory, of all that was run"},
     {"force", 'f', NULL, ARG_FLAG, AT(force), "replace a recording that is there"},
-    {"all", 0, NULL, ARG_FLAG, AT(all),
-     "under PyTorch's own allocator, with expandable segments and under vramscope's, one after another"},
     {"keep-writes", 0, "DIR", ARG_TEXT, AT(keep_writes), "keep copies of what the program writes below DIR"},
     {"max", 0, "NAME=VALUES", ARG_LIST, AT(max),
      "the largest of 1..256 or 8,16,32 in the place of {NAME} that fits; a second time: for each of its "
@@ -81,8 +79,8 @@ static int check_values(const struct options *o)
         return complain("fit: --overflow takes a number of steps, not '%s'", shown(d->overflow));
     if (!HAS_ARENA && d->allocator && !strcmp(d->allocator, "arena"))
         return complain("fit: --allocator=arena: the arena is not in this build of vramscope");
-    if (o->all + d->expandable + (d->allocator != NULL) > 1)
-        return complain("fit: --all, --expandable and --allocator exclude each other");
+    if (d->expandable && d->allocator)
+        return complain("fit: --expandable and --allocator exclude each other");
     if (o->keep_writes && mkdir(o->keep_writes, 0777) && errno != EEXIST)
         return complain("fit: %s can't be made: %s: give another --keep-writes", shown(o->keep_writes),
                         strerror(errno));
@@ -124,37 +122,22 @@ static int setup_of(struct attempt_setup *s, const struct options *o, char **com
                : 0;
 }
 
-static size_t allocators_of(const struct options *o, enum attempt_allocator *list)
+static enum attempt_allocator allocator_of(const struct dry_options *d)
 {
-    if (o->all) {
-        list[0] = ALLOCATOR_NATIVE;
-        list[1] = ALLOCATOR_EXPANDABLE;
-        list[2] = ALLOCATOR_ARENA;
-        return HAS_ARENA ? 3 : 2;
-    }
-    list[0] = o->dry.expandable                    ? ALLOCATOR_EXPANDABLE
-              : !o->dry.allocator                  ? ALLOCATOR_OWN
-              : !strcmp(o->dry.allocator, "arena") ? ALLOCATOR_ARENA
-                                                   : ALLOCATOR_NATIVE;
-    return 1;
+    return d->expandable                    ? ALLOCATOR_EXPANDABLE
+           : !d->allocator                  ? ALLOCATOR_OWN
+           : !strcmp(d->allocator, "arena") ? ALLOCATOR_ARENA
+                                            : ALLOCATOR_NATIVE;
 }
 
 /* ---- the answer ---- */
 
-/* "fit.db" and "-arena" are "fit-arena.db". */
+/* "fit.db" and "-3" are "fit-3.db". */
 static char *inserted(const char *output, const char *more)
 {
     const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
     int stem = dot ? (int)(dot - output) : (int)strlen(output);
     return xformat("%.*s%s%s", stem, output, more, output + stem);
-}
-
-static char *name_for(const char *output, enum attempt_allocator allocator, size_t n)
-{
-    char *more = xformat("-%s", attempt_allocator_name(allocator));
-    char *name = inserted(output, n == 1 ? "" : more);
-    free(more);
-    return name;
 }
 
 static int check_free(const char *path, bool force)
@@ -166,33 +149,26 @@ static int check_free(const char *path, bool force)
                                                 path);
 }
 
-/* The recordings of several allocators and ranks, before anything runs. */
-static int check_all_free(const struct attempt_setup *s, const struct options *o, const char *output,
-                          const enum attempt_allocator *list, size_t n)
+/* The recordings of ranks, before anything runs. */
+static int check_all_free(const struct attempt_setup *s, const struct options *o, const char *output)
 {
-    int bad = 0;
-    for (size_t i = 0; o->output && i < n; i++) {
-        char *to = name_for(output, list[i], n);
-        for (size_t k = 0; !bad && k < s->ranks.n; k++) {
-            char *rank = xformat("-%d", s->ranks.run[k]), *path = inserted(to, rank);
-            bad = check_free(path, o->force);
-            free(rank);
-            free(path);
-        }
-        bad = bad || s->ranks.n ? bad : check_free(to, o->force);
-        free(to);
+    int bad = s->ranks.n ? 0 : check_free(output, o->force);
+    for (size_t k = 0; !bad && k < s->ranks.n; k++) {
+        char *rank = xformat("-%d", s->ranks.run[k]), *path = inserted(output, rank);
+        bad = check_free(path, o->force);
+        free(rank);
+        free(path);
     }
     return bad;
 }
 
 /* The recordings to where the user wants them; those of further processes keep what their names have more. */
-static int deliver(struct reply *a, const struct options *o, const char *output, size_t n)
+static int deliver(struct reply *a, const struct options *o, const char *output)
 {
-    char *to = name_for(output, a->runs[0].allocator, n);
     int bad = 0;
     for (size_t i = 0; !bad && i < a->runs[0].n; i++) {
         const char *name = strrchr(a->runs[0].files[i], '/') + 1;
-        char *part = xformat("%.*s", (int)(strlen(name) - 6), name + 3), *more = inserted(to, part);
+        char *part = xformat("%.*s", (int)(strlen(name) - 6), name + 3), *more = inserted(output, part);
         bad = check_free(more, o->force);
         if (!bad && rename(a->runs[0].files[i], more))
             bad = destination_failed("fit", more, errno);
@@ -202,70 +178,44 @@ static int deliver(struct reply *a, const struct options *o, const char *output,
         if (!a->path)
             a->path = xstrdup(more);
     }
-    free(to);
     return bad;
 }
 
-static void print_answers(struct reply *answers, size_t n, bool json, bool to_errors)
+static void print_answer(const struct reply *a, bool json, bool to_errors)
 {
     if (json) {
-        replies_json(answers, n, stdout);
+        reply_json(a, stdout);
         return;
     }
     if (to_errors)
         dup2(STDERR_FILENO, STDOUT_FILENO); /* what the program printed is all that is there */
     wrap_page_begin(false);
-    for (size_t i = 0; i < n; i++) {
-        if (i)
-            puts("");
-        reply_text(&answers[i], stdout);
-    }
-    if (n > 1)
-        replies_text(answers, n, stdout);
+    reply_text(a, stdout);
     wrap_page_end();
 }
 
-/* It fits where it fits under one of them. */
-static int status_of(const struct reply *answers, size_t n)
+static int answer(const struct attempt_setup *s, const struct options *o, const char *output,
+                  const char *folder)
 {
-    int status = reply_status(&answers[0]);
-    for (size_t i = 1; i < n; i++)
-        if (reply_status(&answers[i]) == EXIT_GOOD || status == EXIT_GOOD)
-            status = EXIT_GOOD;
-        else
-            status = exit_worse(status, reply_status(&answers[i]));
-    return status;
-}
-
-static int answer_all(const struct attempt_setup *s, const struct options *o, const char *output,
-                      const char *folder)
-{
-    enum attempt_allocator list[3];
-    struct reply answers[3] = {{0}};
-    size_t n = allocators_of(o, list), done = 0;
-    int bad = check_all_free(s, o, output, list, n);
-    for (size_t i = 0; !bad && i < n; i++) {
-        char *one = folder_in(folder, attempt_allocator_name(list[i]));
-        bad = reply_find(&answers[i], s, list[i], one);
-        done++;
-        if (!bad && answers[i].runs[0].error)
-            bad = start_failed("fit", s->command[0], answers[i].runs[0].error);
-        if (!bad && o->output)
-            bad = deliver(&answers[i], o, output, n);
-        free(one);
-    }
+    struct reply a = {0};
+    int bad = o->output ? check_all_free(s, o, output) : 0;
     if (!bad)
-        print_answers(answers, n, o->json, s->whole);
-    int status = bad ? EXIT_USAGE : status_of(answers, n);
-    for (size_t i = 0; i < done; i++)
-        reply_free(&answers[i]);
+        bad = reply_find(&a, s, allocator_of(&o->dry), folder);
+    if (!bad && a.runs[0].error)
+        bad = start_failed("fit", s->command[0], a.runs[0].error);
+    if (!bad && o->output)
+        bad = deliver(&a, o, output);
+    if (!bad)
+        print_answer(&a, o->json, s->whole);
+    int status = bad ? EXIT_USAGE : reply_status(&a);
+    reply_free(&a);
     return status;
 }
 
 static int find_largest(const struct attempt_setup *s, const struct options *o)
 {
-    if (o->all || o->keep_writes || o->force)
-        return complain("fit: --max goes with none of --all, --keep-writes and --force");
+    if (o->keep_writes || o->force)
+        return complain("fit: --max goes with neither --keep-writes nor --force");
     return largest_find(s, &(struct largest_options){&o->max, &o->dry, o->output, o->plot, o->jobs, o->json});
 }
 
@@ -276,7 +226,7 @@ static int answer_to(struct options *o, char **command)
     if (o->max.count)
         return status ? status : find_largest(&s, o);
     struct output output = output_of(o->output ? o->output : "fit.db");
-    output.shared = output.shared || o->all || s.ranks.n; /* nothing is written by that name itself */
+    output.shared = output.shared || s.ranks.n; /* nothing is written by that name itself */
     if (!status && o->output)
         status = output_check(&output, o->force, "fit");
     if (!status) {
@@ -284,7 +234,7 @@ static int answer_to(struct options *o, char **command)
         status = folder_make(&folder, o->output ? output.path : NULL);
         if (!status) {
             s.contained = contain_possible(folder.path);
-            status = answer_all(&s, o, output.path, folder.path);
+            status = answer(&s, o, output.path, folder.path);
         }
         folder_remove(&folder);
     }

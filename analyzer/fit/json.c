@@ -85,14 +85,13 @@ static void write_answer(const struct reply *a, struct json *j)
     json_end(j);
 }
 
-void replies_json(const struct reply *a, size_t n, FILE *out)
+void reply_json(const struct reply *a, FILE *out)
 {
     struct json j;
     json_document(&j, out);
     json_bool(&j, "dry", true);
     json_text(&j, "gpu", a->setup->card->key);
     json_begin(&j, "answers", '[');
-    for (size_t i = 0; i < n; i++)
-        write_answer(&a[i], &j);
+    write_answer(a, &j);
     json_close(&j);
 }

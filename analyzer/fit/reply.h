@@ -45,8 +45,6 @@ void reply_free(struct reply *a);
 /* "an H200 (139.8 GiB)"; the caller frees it. */
 char *device_words(const struct attempt_setup *s);
 void reply_text(const struct reply *a, FILE *out);
-/* A row for each of N allocators, after their answers. */
-void replies_text(const struct reply *a, size_t n, FILE *out);
-void replies_json(const struct reply *a, size_t n, FILE *out);
+void reply_json(const struct reply *a, FILE *out);
 
 #endif

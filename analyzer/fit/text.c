@@ -411,25 +411,3 @@ void reply_text(const struct reply *a, FILE *out)
     if (a->path)
         fprintf(out, "\n  all of it: vramscope report %s\n", shown_word(a->path));
 }
-
-/* ---- several allocators ---- */
-
-void replies_text(const struct reply *a, size_t n, FILE *out)
-{
-    static const char *const header[] = {"allocator", "", "peak allocated", "peak reserved", "left"};
-    static const char *const words[] = {"fits", "does not fit", "failed", "unknown"};
-    struct table t;
-    table_init(&t, "<<>>>", header);
-    for (size_t i = 0; i < n; i++) {
-        const struct peaks *p = reply_peaks(&a[i]);
-        const struct verdict *v = reply_verdict(&a[i]);
-        table_cell(&t, "%s", attempt_allocator_name(a[i].runs[0].allocator));
-        table_cell(&t, "%s", words[v->kind]);
-        table_cell(&t, "%s", units_bytes(p->allocated, true).s);
-        table_cell(&t, "%s", units_bytes(p->reserved, true).s);
-        table_cell(&t, "%s", v->kind == VERDICT_FITS ? B(verdict_left(p)) : "-");
-    }
-    fputc('\n', out);
-    table_print(&t, out, 0);
-    table_free(&t);
-}

@@ -26,8 +26,7 @@ static const struct tool tools[] = {
      "", false},
     {"diff", " device top phases process steps ", "files", "the two recordings, A and B", "", false},
     {"waste", " device top phases process steps ", "files", RECORDINGS, "", false},
-    {"fit",
-     " gpu capacity steps allocator expandable all max jobs ranks rank local-ranks skew keep overflow ",
+    {"fit", " gpu capacity steps allocator expandable max jobs ranks rank local-ranks skew keep overflow ",
      "command", "the program and its arguments, a word each; or a config.json, --batch=N, --seq=N, ...",
      "THIS EXECUTES THE PROGRAM that `command` names, on this machine, with this user's rights. ", true},
 };

@@ -140,7 +140,7 @@ assert lines[-1].startswith(b"largest batch"), told
 PY
 
 # bad requests are one line
-for bad in '--max batch' '--max batch=8,4' '--max batch=a,b' '--max seq=1..4' '--max batch=1..2 --max batch=3' '--max batch=1,2 --all' '--max batch=1,2 --force'; do
+for bad in '--max batch' '--max batch=8,4' '--max batch=a,b' '--max seq=1..4' '--max batch=1..2 --max batch=3' '--max batch=1,2 --force'; do
     # shellcheck disable=SC2086 # some are two
     fit 2 $bad -- "$program" '{batch}' 1024
     [ "$(wc -l <err)" = 1 ] && [ ! -s out ] || fail "$bad: $(cat err out)"
