@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 
 #include "maps.h"
+#include "core/fork.h"
 
 #define KERNELS (1u << 15)
 #define PROBES  32u
@@ -33,7 +34,7 @@ struct place {
 _Static_assert(sizeof(struct place) == PLACE, "two lines");
 /* 4 MiB, of which few pages are touched; NULL without the access ledger, so that such programs keep their
  * address space. */
-static VS_HOT _Atomic(struct place *) kernels;
+static VS_HOT void *_Atomic kernels; /* struct place */
 static VS_HOT _Atomic uint32_t epoch = 1;
 
 static uint32_t hash_of(const void *handle)
@@ -44,7 +45,7 @@ static uint32_t hash_of(const void *handle)
 VS_HOT_CODE const struct vs_kernel *vs_kernel_find(const void *handle)
 {
     uintptr_t key = (uintptr_t)handle;
-    /* Acquire: pairs with places(). */
+    /* Acquire: pairs with vs_map_once(). */
     struct place *table = atomic_load_explicit(&kernels, memory_order_acquire);
     for (uint32_t i = 0, at = hash_of(handle); table != NULL && i < PROBES; i++, at++) {
         uintptr_t seen = atomic_load_explicit(&table[at % KERNELS].handle, memory_order_relaxed);
@@ -157,16 +158,7 @@ static struct vs_kernel *make(char *there, uint32_t name, bool reaches, const st
  * that none of the program's own mappings comes to lie elsewhere by it later.  NULL: there is no room. */
 static struct place *places(void)
 {
-    struct place *table = atomic_load_explicit(&kernels, memory_order_acquire), *none = NULL;
-    if (table != NULL)
-        return table;
-    int saved = errno;
-    void *made = mmap(NULL, KERNELS * PLACE, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (made != MAP_FAILED && !atomic_compare_exchange_strong(&kernels, &none, made))
-        munmap(made, KERNELS * PLACE);
-    errno = saved;
-    return atomic_load_explicit(&kernels, memory_order_acquire);
+    return vs_map_once(&kernels, KERNELS * PLACE, false);
 }
 
 void vs_kernels_begin(void)

@@ -64,12 +64,15 @@ void *vs_fork_wiped_memory(size_t bytes, void (*wipe)(void))
     return m;
 }
 
-void *vs_fork_wiped_or_none(size_t bytes)
+void *vs_map_once_now(void *_Atomic *place, size_t bytes, bool wiped)
 {
-    void *m = map(bytes);
-    if (m && !vs_fork_wipes(m, bytes, NULL)) {
-        munmap(m, bytes);
-        return NULL;
-    }
-    return m;
+    static _Atomic bool cannot_wipe;
+    void *there = NULL, *made = wiped && cannot_wipe ? NULL : map(bytes);
+    if (made && wiped && !vs_fork_wipes(made, bytes, NULL))
+        cannot_wipe = true;
+    else if (made && atomic_compare_exchange_strong(place, &there, made))
+        return made;
+    if (made)
+        munmap(made, bytes);
+    return there; /* another thread was faster */
 }

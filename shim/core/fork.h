@@ -18,6 +18,7 @@
 #ifndef VS_CORE_FORK_H
 #define VS_CORE_FORK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,7 +47,16 @@ bool vs_fork_wipes(void *pages, size_t bytes, void (*wipe)(void));
 
 /* BYTES of zeros that a child finds as zeros again; NULL without memory. */
 void *vs_fork_wiped_memory(size_t bytes, void (*wipe)(void));
-/* Likewise, and NULL where the kernel cannot wipe. */
-void *vs_fork_wiped_or_none(size_t bytes);
+
+/* What *PLACE leads to: BYTES of zeros that whoever asks first maps there, for good.  NULL: there is no
+ * memory, or it is to be WIPED in children and the kernel cannot.  Any thread, any signal handler; keeps
+ * errno. */
+void *vs_map_once_now(void *_Atomic *place, size_t bytes, bool wiped);
+static inline void *vs_map_once(void *_Atomic *place, size_t bytes, bool wiped)
+{
+    /* acquire: a thread that sees the pointer sees zeros behind it */
+    void *there = atomic_load_explicit(place, memory_order_acquire);
+    return __builtin_expect(there != NULL, 1) ? there : vs_map_once_now(place, bytes, wiped);
+}
 
 #endif

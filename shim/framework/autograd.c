@@ -36,7 +36,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "torch.h"
 #include "torch_node.h"
@@ -86,7 +85,8 @@ struct ring {
     _Alignas(64) _Atomic uint64_t birth[RING_BIRTHS];
 };
 
-static struct ring *_Atomic rings[RINGS]; /* by the thread's id */
+static void *_Atomic rings[RINGS]; /* struct ring, by the thread's id; wiped in a fork child, where the ids in
+                                     them are its parent's */
 static __thread struct {
     struct ring *ring;
     uint64_t id;     /* torch's, of this thread */
@@ -98,27 +98,13 @@ static uint32_t mark_of(uint64_t thread, uint64_t number)
     return (uint32_t)((number / RING_BIRTHS & 0x1fff) << 16 | (thread & 0xffff));
 }
 
-static struct ring *map_ring(struct ring *_Atomic *place)
-{
-    /* Without wiping, a fork child would take its parent's ids for its own. */
-    struct ring *none = NULL, *made = vs_fork_wiped_or_none(sizeof *made);
-    if (made == NULL)
-        return NULL;
-    if (atomic_compare_exchange_strong_explicit(place, &none, made, memory_order_acq_rel,
-                                                memory_order_acquire))
-        return made;
-    munmap(made, sizeof *made);
-    return none;
-}
-
 /* Two threads may have the same place; then the ring's owner changes with each birth.  The marks keep their
  * births apart. */
 static __attribute__((noinline, cold)) struct ring *claim(void)
 {
     own.id = real.thread();
-    struct ring *_Atomic *place = &rings[own.id % RINGS];
-    struct ring *r = atomic_load_explicit(place, memory_order_acquire);
-    if (!r && !(r = map_ring(place)))
+    struct ring *r = vs_map_once(&rings[own.id % RINGS], sizeof *r, true);
+    if (!r)
         return NULL;
     atomic_store_explicit(&r->next, 0, memory_order_relaxed);
     atomic_store_explicit(&r->thread, own.id, memory_order_relaxed);
@@ -159,7 +145,7 @@ struct node_type {
     _Atomic uintptr_t table;
     _Atomic uint32_t frame;
 };
-static struct node_type *_Atomic types;
+static void *_Atomic types;
 
 /* The last component of a nested name, such as N5torch8autograd10generated14AddmmBackward0E, or, of a
  * template such as CppNode<MyFunction>, of its argument.  A name of another form is copied whole. */
@@ -207,25 +193,10 @@ static uint32_t make_type(struct vs_journal *j, uintptr_t table)
     return vs_journal_named_frame(j, VS_FRAME_NODE, function, 0, 0);
 }
 
-static struct node_type *map_types(void)
-{
-    size_t bytes = NODE_TYPES * sizeof(struct node_type);
-    struct node_type *none = NULL, *made = vs_fork_wiped_or_none(bytes);
-    if (made == NULL)
-        return NULL;
-    if (atomic_compare_exchange_strong_explicit(&types, &none, made, memory_order_acq_rel,
-                                                memory_order_acquire))
-        return made;
-    munmap(made, bytes);
-    return none;
-}
-
 static uint32_t frame_of_node(struct vs_journal *j, uintptr_t table)
 {
-    struct node_type *all = atomic_load_explicit(&types, memory_order_acquire);
-    if (!all && !(all = map_types()))
-        return make_type(j, table);
-    for (unsigned i = 0, at = (unsigned)(table >> 4); i < NODE_TYPES; i++, at++) {
+    struct node_type *all = vs_map_once(&types, NODE_TYPES * sizeof *all, true);
+    for (unsigned i = 0, at = (unsigned)(table >> 4); all && i < NODE_TYPES; i++, at++) {
         struct node_type *t = &all[at % NODE_TYPES];
         uintptr_t there = atomic_load_explicit(&t->table, memory_order_relaxed);
         if (there == 0)

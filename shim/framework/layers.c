@@ -10,10 +10,8 @@
 #define _GNU_SOURCE
 #include "layers.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "autograd.h"
 #include "vramscope.h"
@@ -35,8 +33,8 @@ struct layers {
     char text[TEXT];
 };
 
-static struct layers *_Atomic layers;
-static _Atomic uint32_t *_Atomic frames; /* by layer; NULL: none is kept */
+static void *_Atomic layers; /* struct layers */
+static void *_Atomic frames; /* numbers of frames, by layer; wiped in a fork child */
 static _Atomic uint32_t used = 1, text_used;
 
 __thread struct vs_layer_now vs_layer_now;
@@ -46,42 +44,10 @@ VRAMSCOPE_API uint32_t *vramscope_auto_cell(void);
 
 /* ---- memory ---- */
 
-static __attribute__((noinline, cold)) struct layers *make_table(void)
+/* Zeros are an empty table. */
+static struct layers *table(void)
 {
-    int saved = errno;
-    struct layers *none = NULL, *made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE,
-                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    _Atomic uint32_t *no_frames = NULL, *kept;
-    errno = saved;
-    if (made == MAP_FAILED)
-        return NULL;
-    kept = vs_fork_wiped_or_none(LAYERS * sizeof *kept);
-    if (kept && !atomic_compare_exchange_strong(&frames, &no_frames, kept))
-        munmap(kept, LAYERS * sizeof *kept);
-    if (atomic_compare_exchange_strong(&layers, &none, made))
-        return made;
-    munmap(made, sizeof *made);
-    return none;
-}
-
-/* Acquire: a thread that sees the pointer sees the mapping; zeros are an empty table. */
-static inline struct layers *table(void)
-{
-    struct layers *t = atomic_load_explicit(&layers, memory_order_acquire);
-    return __builtin_expect(t != NULL, 1) ? t : make_table();
-}
-
-/* Takes N units of *COUNT; LIMIT: there is no room, now or later. */
-static uint32_t take(_Atomic uint32_t *count, uint32_t n, uint32_t limit)
-{
-    uint32_t old = atomic_load_explicit(count, memory_order_relaxed);
-    do {
-        if (limit - old < n)
-            return limit;
-        /* Relaxed: no other thread knows the place until its number is published. */
-    } while (!atomic_compare_exchange_weak_explicit(count, &old, old + n, memory_order_relaxed,
-                                                    memory_order_relaxed));
-    return old;
+    return vs_map_once(&layers, sizeof(struct layers), false);
 }
 
 /* ---- layers ---- */
@@ -103,7 +69,7 @@ uint32_t vs_layer_of_range(uint32_t outer, const struct vs_name *name)
         /* Acquire pairs with the release below: a thread that sees the number sees the complete layer. */
         uint32_t there = atomic_load_explicit(slot, memory_order_acquire);
         if (!there) {
-            if (own == LAYERS && (own = take(&used, 1, LAYERS)) == LAYERS)
+            if (own == LAYERS && (own = vs_take(&used, 1, LAYERS)) == LAYERS)
                 return outer;
             t->at[own] = (struct layer){.outer = outer, .name = name};
             if (atomic_compare_exchange_strong_explicit(slot, &there, own, memory_order_release,
@@ -119,7 +85,7 @@ uint32_t vs_layer_of_range(uint32_t outer, const struct vs_name *name)
 static const char *copy(struct layers *t, const char *text)
 {
     size_t n = strnlen(text, VS_NAME_MAX) + 1;
-    uint32_t at = take(&text_used, (uint32_t)n, TEXT);
+    uint32_t at = vs_take(&text_used, (uint32_t)n, TEXT);
     return at == TEXT ? NULL : memcpy(t->text + at, text, n - 1);
 }
 
@@ -127,7 +93,7 @@ uint32_t vs_layer_of_module(const char *path, const char *type)
 {
     struct layers *t = table();
     const char *own_path = t ? copy(t, path) : NULL, *own_type = own_path ? copy(t, type) : NULL;
-    uint32_t layer = own_type ? take(&used, 1, LAYERS) : LAYERS;
+    uint32_t layer = own_type ? vs_take(&used, 1, LAYERS) : LAYERS;
     if (layer == LAYERS)
         return 0;
     t->at[layer] = (struct layer){.path = own_path, .type = own_type};
@@ -172,7 +138,7 @@ static __attribute__((noinline)) uint32_t make_frame(struct vs_journal *j, const
 
 VS_HOT_CODE uint32_t vs_layer_frame(struct vs_journal *j, uint32_t layer)
 {
-    _Atomic uint32_t *kept = atomic_load_explicit(&frames, memory_order_acquire);
+    _Atomic uint32_t *kept = vs_map_once(&frames, LAYERS * sizeof *kept, true);
     /* Relaxed: a frame's number is complete by itself. */
     uint32_t frame = kept ? atomic_load_explicit(&kept[layer], memory_order_relaxed) : 0;
     if (__builtin_expect(frame != 0, 1))

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "core/fork.h"
 #include "record/record.h"
 
 enum { MAX_NAMES = 8192, SLOTS = 2 * MAX_NAMES, TEXT_BYTES = 512 * 1024 };
@@ -18,8 +19,7 @@ enum { MAX_NAMES = 8192, SLOTS = 2 * MAX_NAMES, TEXT_BYTES = 512 * 1024 };
 static struct vs_name names[MAX_NAMES];
 static struct vs_name *slots[SLOTS]; /* atomic */
 static char text_bytes[TEXT_BYTES];
-static uint32_t names_used, text_used; /* atomic */
-static uint32_t generation = 1;        /* atomic; of the journal whose ids the names remember */
+static _Atomic uint32_t names_used, text_used;
 
 static const char *const phases[] = {"forward", "logits", "backward", "optimizer"};
 
@@ -87,25 +87,11 @@ struct vs_name *vs_name_phase(struct vs_name *name)
     return phase == &none ? NULL : phase;
 }
 
-/* Takes COUNT elements of a static array; once the array is full every further request fails. */
-static bool take(uint32_t *used, uint32_t count, uint32_t limit, uint32_t *at)
-{
-    uint32_t old = __atomic_load_n(used, __ATOMIC_RELAXED);
-
-    do {
-        if (limit - old < count)
-            return false;
-        /* Relaxed: no other thread knows the space until the name is published. */
-    } while (!__atomic_compare_exchange_n(used, &old, old + count, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    *at = old;
-    return true;
-}
-
 static struct vs_name *new_name(const char *text, size_t length)
 {
-    uint32_t at, index;
+    uint32_t at = vs_take(&text_used, (uint32_t)length + 1, TEXT_BYTES), index;
 
-    if (!take(&text_used, (uint32_t)length + 1, TEXT_BYTES, &at) || !take(&names_used, 1, MAX_NAMES, &index))
+    if (at == TEXT_BYTES || (index = vs_take(&names_used, 1, MAX_NAMES)) == MAX_NAMES)
         return NULL;
     struct vs_name *n = &names[index];
 
@@ -149,9 +135,9 @@ struct vs_name *vs_name_intern(const char *text, size_t length)
 
 uint32_t vs_name_id(struct vs_name *name)
 {
-    /* Relaxed: the word holds the id together with its generation, and guards no other memory. */
+    /* Relaxed: the word holds the id together with the process that it is of, and guards no other memory. */
     uint64_t known = __atomic_load_n(&name->journal, __ATOMIC_RELAXED);
-    uint32_t now = __atomic_load_n(&generation, __ATOMIC_RELAXED);
+    uint32_t now = vs_fork_number();
     struct vs_journal *j;
     uint32_t id;
 
@@ -162,11 +148,6 @@ uint32_t vs_name_id(struct vs_name *name)
     if (id)
         __atomic_store_n(&name->journal, (uint64_t)now << 32 | id, __ATOMIC_RELAXED);
     return id;
-}
-
-void vs_names_forget_journal(void)
-{
-    __atomic_fetch_add(&generation, 1, __ATOMIC_RELAXED);
 }
 
 void vs_names_init(void)

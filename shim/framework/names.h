@@ -11,6 +11,7 @@
 #ifndef VS_FRAMEWORK_NAMES_H
 #define VS_FRAMEWORK_NAMES_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,7 +20,7 @@ struct vs_name {
     uint32_t length;
     uint32_t index;        /* from 1: the number of a domain */
     struct vs_name *phase; /* private: vs_name_phase */
-    uint64_t journal;      /* private: generation << 32 | string id */
+    uint64_t journal;      /* private: number of the process << 32 | string id */
 };
 
 /* Names longer than this are cut, as the journal's are. */
@@ -37,7 +38,18 @@ uint32_t vs_name_id(struct vs_name *name);
 /* Interns the names of phases, which must be there even if the table gets full later. */
 void vs_names_init(void);
 
-/* Forgets the parent's ids, because a fork child records into a journal of its own. */
-void vs_names_forget_journal(void);
+/* Takes N units of *COUNT, of which there are LIMIT: the first one's number; LIMIT: there is no room, now or
+ * later. */
+static inline uint32_t vs_take(_Atomic uint32_t *count, uint32_t n, uint32_t limit)
+{
+    uint32_t old = atomic_load_explicit(count, memory_order_relaxed);
+    do {
+        if (limit - old < n)
+            return limit;
+        /* Relaxed: no other thread knows the place until its number is published. */
+    } while (!atomic_compare_exchange_weak_explicit(count, &old, old + n, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return old;
+}
 
 #endif

@@ -6,13 +6,13 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "core/contracts.h"
+#include "core/fork.h"
 
 /* Handles lie on pages of their own, so that an address tells whether it is one. */
 enum { PAGES_HANDLES = 2048, PAGES_MOST = 512 };
-static _Atomic(struct nvtx_handle *) pages[PAGES_MOST];
+static void *_Atomic pages[PAGES_MOST];
 static _Atomic uint32_t given; /* handles, and those for which there was no room */
 
 /* torch.autograd.profiler.emit_nvtx appends a running number to each operator's name, so that every range
@@ -107,28 +107,13 @@ struct vs_range_names nvtx_range_names(const struct nvtx_words *words, const str
 
 /* ---- handles ---- */
 
-static struct nvtx_handle *pages_of(uint32_t n)
-{
-    size_t bytes = PAGES_HANDLES * sizeof(struct nvtx_handle);
-    /* acquire: pairs with the exchange, or finds what the kernel zeroed in any case */
-    struct nvtx_handle *there = atomic_load_explicit(&pages[n], memory_order_acquire);
-    void *made = there ? NULL : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (there || made == MAP_FAILED)
-        return there;
-    if (atomic_compare_exchange_strong(&pages[n], &there, made))
-        return made;
-    munmap(made, bytes); /* another thread was first */
-    return there;
-}
-
 static struct nvtx_handle *take(void)
 {
-    uint32_t n = atomic_load_explicit(&given, memory_order_relaxed);
-    do {
-        if (n >= PAGES_HANDLES * PAGES_MOST)
-            return NULL;
-    } while (!atomic_compare_exchange_weak(&given, &n, n + 1));
-    struct nvtx_handle *there = pages_of(n / PAGES_HANDLES);
+    uint32_t n = vs_take(&given, 1, PAGES_HANDLES * PAGES_MOST);
+    struct nvtx_handle *there =
+        n < PAGES_HANDLES * PAGES_MOST
+            ? vs_map_once(&pages[n / PAGES_HANDLES], PAGES_HANDLES * sizeof *there, false)
+            : NULL;
     return there ? &there[n % PAGES_HANDLES] : NULL;
 }
 

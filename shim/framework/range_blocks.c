@@ -3,10 +3,8 @@
  */
 #include "range_blocks.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "layers.h"
 
@@ -14,7 +12,7 @@ enum { THREADS = 1024 };
 
 /* THREADS blocks, mapped at the first use and never unmapped, so that a program without ranges does not
  * spend address space, which may be limited (ulimit -v). */
-static struct vs_range_block *blocks; /* atomic */
+static void *_Atomic blocks;
 __thread struct vs_range_block *vs_range_own;
 struct vs_range_block vs_range_none_left;
 VS_HOT uint32_t vs_ranges_process;
@@ -37,7 +35,6 @@ __attribute__((noinline)) void vs_range_become_child(uint32_t now)
 {
     /* a child begins with one thread, so there is no race */
     vs_pending_forget();
-    vs_names_forget_journal();
     atomic_store_explicit(&vs_hot.lead, NULL, memory_order_relaxed);
     __atomic_store_n(&vs_ranges_process, now, __ATOMIC_RELEASE);
 }
@@ -58,29 +55,9 @@ __attribute__((noinline)) void vs_range_reopen(struct vs_range_block *b, uint32_
 
 /* ---- a thread's first range, and its end ---- */
 
-/* NULL: there is no memory.  Also in a signal handler. */
-static struct vs_range_block *all_blocks(void)
-{
-    size_t bytes = THREADS * sizeof(struct vs_range_block);
-    struct vs_range_block *all = __atomic_load_n(&blocks, __ATOMIC_ACQUIRE), *none = NULL;
-    int saved = errno;
-
-    if (all)
-        return all;
-    all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (all == MAP_FAILED) {
-        errno = saved;
-        return NULL;
-    }
-    if (__atomic_compare_exchange_n(&blocks, &none, all, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        return all;
-    munmap(all, bytes);
-    return none; /* another thread was faster */
-}
-
 __attribute__((noinline)) struct vs_range_block *vs_range_claim(uint32_t now)
 {
-    struct vs_range_block *all = all_blocks();
+    struct vs_range_block *all = vs_map_once(&blocks, THREADS * sizeof *all, false);
 
     for (uint32_t i = 0; all && i < THREADS; i++) {
         uint32_t unused = 0;

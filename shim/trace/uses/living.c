@@ -21,49 +21,18 @@
 #define _GNU_SOURCE
 #include "living.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
-static void *take_pages(size_t bytes)
-{
-    int saved = errno;
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    errno = saved;
-    return p == MAP_FAILED ? NULL : p;
-}
-
-/* Release on success: a thread that sees the pointer sees zeros behind it. */
-static struct vs_living_region *make_region(_Atomic(struct vs_living_region *) *at)
-{
-    struct vs_living_region *there = atomic_load_explicit(at, memory_order_acquire);
-    if (there != NULL)
-        return there;
-    struct vs_living_region *made = take_pages(sizeof *made);
-    if (made == NULL || atomic_compare_exchange_strong(at, &there, made))
-        return made;
-    munmap(made, sizeof *made);
-    return there;
-}
-
-static struct vs_living_leaf *make_leaf(_Atomic(struct vs_living_leaf *) *at)
-{
-    struct vs_living_leaf *there = atomic_load_explicit(at, memory_order_acquire);
-    if (there != NULL)
-        return there;
-    struct vs_living_leaf *made = take_pages(sizeof *made);
-    if (made == NULL || atomic_compare_exchange_strong(at, &there, made))
-        return made;
-    munmap(made, sizeof *made);
-    return there;
-}
+#include "core/fork.h"
 
 static struct vs_living_page *page_of(struct vs_living *map, uint64_t address, bool make)
 {
     if (address >> VS_LIVING_BITS)
         return NULL;
-    _Atomic(struct vs_living_region *) *at = &map->region[address >> VS_LIVING_REGION_BITS];
-    struct vs_living_region *region = make ? make_region(at) : atomic_load_explicit(at, memory_order_acquire);
+    void *_Atomic *at = &map->region[address >> VS_LIVING_REGION_BITS];
+    struct vs_living_region *region =
+        make ? vs_map_once(at, sizeof *region, false) : atomic_load_explicit(at, memory_order_acquire);
     return region ? &region->page[address >> VS_LIVING_PAGE_BITS & (VS_LIVING_PAGES - 1)] : NULL;
 }
 
@@ -135,7 +104,7 @@ uint32_t vs_living_add(struct vs_living *map, uint64_t start, uint64_t size, uin
         start + size - 1 < start)
         return 0;
     struct vs_living_page *page = page_of(map, start, true);
-    struct vs_living_leaf *leaf = page ? make_leaf(&page->leaf) : NULL;
+    struct vs_living_leaf *leaf = page ? vs_map_once(&page->leaf, sizeof *leaf, false) : NULL;
     if (leaf == NULL || !cover(map, start, size, id, 0))
         return 0;
     uint32_t unit = unit_of(start);

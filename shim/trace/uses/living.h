@@ -34,7 +34,7 @@ struct vs_living_leaf {
     _Atomic uint32_t id[VS_LIVING_UNITS];          /* of the block that begins there; 0: none */
 };
 struct vs_living_page {
-    _Atomic(struct vs_living_leaf *) leaf;
+    void *_Atomic leaf;     /* struct vs_living_leaf */
     _Atomic uint32_t cover; /* the block that began on an earlier page and reaches into this one */
 };
 struct vs_living_region {
@@ -49,7 +49,7 @@ struct vs_living_region {
 
 /* 384 KiB, of which few pages are touched; of zeros at first. */
 struct vs_living {
-    _Atomic(struct vs_living_region *) region[VS_LIVING_REGIONS];
+    void *_Atomic region[VS_LIVING_REGIONS]; /* struct vs_living_region */
     _Atomic uint64_t near[1u << VS_LIVING_NEAR_BITS];
 };
 
