@@ -23,8 +23,8 @@
 #include "core/contracts.h"
 #include "core/fork.h"
 #include "core/walk.h"
+#include "hooks/loader/image.h"
 #include "record/record.h"
-#include "elfimage.h"
 
 typedef int (*find_object_fn)(void *, struct dl_find_object *);
 static find_object_fn find_object;
@@ -161,7 +161,8 @@ static bool loader_data(struct watch *watch)
     struct vs_object loader;
     struct vs_image image;
     void *global = dlsym(RTLD_DEFAULT, "_rtld_global");
-    if (!global || !vs_object_find((uintptr_t)global, &loader) || !vs_image_open(&image, loader.map))
+    if (!global || !vs_object_find((uintptr_t)global, &loader) ||
+        !vs_image_of(&image, loader.map->l_addr, loader.map->l_ld))
         return false;
     const ElfW(Sym) *symbol = vs_image_symbol(&image, "_rtld_global");
     if (!symbol || symbol->st_size > sizeof watch->seen[0])

@@ -18,7 +18,6 @@
 #include "block.h"
 #include "core/fork.h"
 #include "core/readable.h"
-#include "elfimage.h"
 #include "modules.h"
 
 unsigned vs_import_lookups, vs_import_hits;

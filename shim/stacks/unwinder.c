@@ -16,7 +16,7 @@
 
 #include "block.h"
 #include "core/arch/elf.h"
-#include "elfimage.h"
+#include "hooks/loader/image.h"
 #include "modules.h"
 #include "unwind_imports.h"
 
@@ -48,17 +48,20 @@ static void *binding(const struct vs_image *image, const ElfW(Rela) * rela, bool
     return NULL;
 }
 
+static void bind_table(const struct vs_image *image, const ElfW(Rela) * rela, size_t count, bool *replaced)
+{
+    for (; count-- > 0; rela++) {
+        void *target = binding(image, rela, replaced);
+        if (target)
+            *(void **)(image->bias + rela->r_offset) = target;
+    }
+}
+
 static bool bind_all(const struct vs_image *image, const char **missing)
 {
     bool replaced[64] = {false};
-    for (int table = 0; table < 2; table++) {
-        for (size_t i = 0; i < image->rela_count[table]; i++) {
-            const ElfW(Rela) *rela = &image->rela[table][i];
-            void *target = binding(image, rela, replaced);
-            if (target)
-                *(void **)(image->bias + rela->r_offset) = target;
-        }
-    }
+    bind_table(image, image->rela, image->rela_count, replaced);
+    bind_table(image, image->plt, image->plt_count, replaced);
     for (size_t i = 0; i < vs_import_count; i++) {
         if (vs_imports[i].required && !replaced[i]) {
             *missing = vs_imports[i].name;
@@ -99,7 +102,7 @@ static bool confine(const struct link_map *map, struct vs_image *image, char *wh
     const ElfW(Phdr) *phdr = NULL;
     if (vs_object_find((uintptr_t)map->l_ld, &object))
         phdr = vs_image_phdrs(object.start, object.end - object.start, &count);
-    if (!phdr || !tls_fits(phdr, count) || !vs_image_open(image, map)) {
+    if (!phdr || !tls_fits(phdr, count) || !vs_image_of(image, map->l_addr, map->l_ld)) {
         snprintf(why, why_size, "%s is not the libunwind that vramscope was built with", map->l_name);
         return false;
     }

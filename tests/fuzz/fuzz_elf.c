@@ -1,6 +1,6 @@
 /*
  * fuzz_elf.c - objects in which anything may stand: names and lines out of a file (elf_names.h), program
- * headers and build-id out of memory (elfimage.h).
+ * headers and build-id out of memory (image.h).
  *
  * The good object to spoil is this program's own first pages and a small library, whatever the first byte
  * says.
@@ -12,7 +12,7 @@
 #include "kit.h"
 
 #include "read/elf_names.h"
-#include "stacks/elfimage.h"
+#include "hooks/loader/image.h"
 
 enum { RAW = 1, MEMORY = 2 };
 

@@ -10,7 +10,10 @@
 #define _GNU_SOURCE
 #include "image.h"
 
+#include <string.h>
 #include <unistd.h>
+
+#include "core/readable.h"
 
 VS_NO_SANITIZE static bool same(const char *a, const char *b)
 {
@@ -111,26 +114,24 @@ VS_NO_SANITIZE static uint32_t hash_of(const char *name)
     return h;
 }
 
-VS_NO_SANITIZE static bool is_function(const struct vs_image *o, const ElfW(Sym) * symbol, const char *name)
+VS_NO_SANITIZE static bool is_defined(const struct vs_image *o, const ElfW(Sym) * symbol, const char *name)
 {
-    unsigned type = ELF64_ST_TYPE(symbol->st_info);
     return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 &&
-           ELF64_ST_BIND(symbol->st_info) != STB_LOCAL && (type == STT_FUNC || type == STT_NOTYPE) &&
-           same(o->strings + symbol->st_name, name);
+           ELF64_ST_BIND(symbol->st_info) != STB_LOCAL && same(o->strings + symbol->st_name, name);
 }
 
 /* An object without a GNU table: its older one at least counts the symbols. */
-VS_NO_SANITIZE static uintptr_t search_all(const struct vs_image *o, const char *name)
+VS_NO_SANITIZE static const ElfW(Sym) * search_all(const struct vs_image *o, const char *name)
 {
     for (uint32_t i = 0; o->sysv_hash != NULL && i < o->sysv_hash[1]; i++)
-        if (is_function(o, &o->symbols[i], name))
-            return o->bias + o->symbols[i].st_value;
-    return 0;
+        if (is_defined(o, &o->symbols[i], name))
+            return &o->symbols[i];
+    return NULL;
 }
 
 /* The table: buckets, first hashed symbol, filter words, filter shift; the filter (of pointers); the buckets
  * (first symbol of each); one word a symbol: its hash, the lowest bit set on a bucket's last. */
-VS_NO_SANITIZE uintptr_t vs_image_defines(const struct vs_image *o, const char *name)
+VS_NO_SANITIZE const ElfW(Sym) * vs_image_symbol(const struct vs_image *o, const char *name)
 {
     const uint32_t *table = o->gnu_hash;
     if (table == NULL || table[0] == 0)
@@ -139,15 +140,22 @@ VS_NO_SANITIZE uintptr_t vs_image_defines(const struct vs_image *o, const char *
     const uint32_t *chain = buckets + table[0];
     uint32_t hash = hash_of(name), at = buckets[hash % table[0]];
     if (at < table[1])
-        return 0;
+        return NULL;
     for (;; at++) {
         uint32_t word = chain[at - table[1]];
         const ElfW(Sym) *symbol = &o->symbols[at];
-        if ((word | 1) == (hash | 1) && is_function(o, symbol, name))
-            return o->bias + symbol->st_value;
+        if ((word | 1) == (hash | 1) && is_defined(o, symbol, name))
+            return symbol;
         if (word & 1)
-            return 0;
+            return NULL;
     }
+}
+
+VS_NO_SANITIZE uintptr_t vs_image_defines(const struct vs_image *o, const char *name)
+{
+    const ElfW(Sym) *symbol = vs_image_symbol(o, name);
+    unsigned type = symbol != NULL ? ELF64_ST_TYPE(symbol->st_info) : STT_SECTION;
+    return type == STT_FUNC || type == STT_NOTYPE ? o->bias + symbol->st_value : 0;
 }
 
 bool vs_image_is_driver(const struct vs_image *o)
@@ -171,4 +179,55 @@ bool vs_image_is_called(const struct vs_image *o, const char *path, const char *
         if (*p == '/')
             name = p + 1;
     return (o->soname != NULL && same(o->soname, wanted)) || same(name, wanted) || same(path, wanted);
+}
+
+/* ---- what is asked of memory that may be anything ---- */
+
+const ElfW(Phdr) * vs_image_phdrs(uintptr_t start, size_t size, size_t *count)
+{
+    const ElfW(Ehdr) *header = (const void *)start;
+    if (size < sizeof *header || !vs_readable(start))
+        return NULL;
+    if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)))
+        return NULL;
+    size_t end = header->e_phoff + (size_t)header->e_phnum * sizeof(ElfW(Phdr));
+    if (header->e_phoff > 4096 || header->e_phoff % _Alignof(ElfW(Phdr)) || end > size ||
+        !vs_readable(start + end - 8))
+        return NULL;
+    *count = header->e_phnum;
+    return (const void *)(start + header->e_phoff);
+}
+
+static const uint8_t *build_id_note(uintptr_t at, uintptr_t end, size_t *length)
+{
+    while (at + sizeof(ElfW(Nhdr)) <= end) {
+        const ElfW(Nhdr) *note = (const void *)at;
+        uintptr_t name = at + sizeof *note, text = name + ((note->n_namesz + 3) & ~3u);
+        uintptr_t next = text + ((note->n_descsz + 3) & ~3u);
+        if (next > end || next <= at)
+            return NULL;
+        if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp((void *)name, "GNU", 4) == 0) {
+            *length = note->n_descsz;
+            return (const uint8_t *)text;
+        }
+        at = next;
+    }
+    return NULL;
+}
+
+const uint8_t *vs_image_build_id(const ElfW(Phdr) * phdr, size_t count, uintptr_t bias, uintptr_t low,
+                                 uintptr_t high, size_t *length)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (phdr[i].p_type != PT_NOTE)
+            continue;
+        uintptr_t at = bias + phdr[i].p_vaddr, end = at + phdr[i].p_memsz;
+        if (at < low || end > high || end < at || at % _Alignof(ElfW(Nhdr)) || !vs_readable(at) ||
+            !vs_readable(end - 1))
+            continue;
+        const uint8_t *id = build_id_note(at, end, length);
+        if (id)
+            return id;
+    }
+    return NULL;
 }

@@ -37,6 +37,14 @@ bool vs_image_read(struct vs_image *image, const struct dl_phdr_info *info);
 /* The same from its dynamic section alone, without the mapped range. */
 bool vs_image_of(struct vs_image *image, uintptr_t bias, const ElfW(Dyn) * dynamic);
 
+/* The symbol NAME that the object defines for others; NULL where it does not. */
+const ElfW(Sym) * vs_image_symbol(const struct vs_image *image, const char *name);
+
+static inline void *vs_image_address(const struct vs_image *image, const ElfW(Sym) * symbol)
+{
+    return (void *)(image->bias + symbol->st_value);
+}
+
 /* The address of the function NAME that the object defines for others, 0 where it does not. */
 uintptr_t vs_image_defines(const struct vs_image *image, const char *name);
 
@@ -48,5 +56,13 @@ const char *vs_image_needs(const struct vs_image *image, size_t n);
 
 /* Whether it, loaded from PATH, is what a link with WANTED means. */
 bool vs_image_is_called(const struct vs_image *image, const char *path, const char *wanted);
+
+/* The program headers behind the ELF header at START, or NULL where none is readable there.  SIZE bytes from
+ * START belong to the object. */
+const ElfW(Phdr) * vs_image_phdrs(uintptr_t start, size_t size, size_t *count);
+
+/* The GNU build-id of the object whose program headers these are; NULL = none.  LOW..HIGH is its mapping. */
+const uint8_t *vs_image_build_id(const ElfW(Phdr) * phdr, size_t count, uintptr_t bias, uintptr_t low,
+                                 uintptr_t high, size_t *length);
 
 #endif
