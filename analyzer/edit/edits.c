@@ -13,35 +13,6 @@
 typedef struct program apply(const struct program *from, const struct edit *e, struct edit_result *r,
                              bool high);
 
-struct row {
-    const char *name, *values; /* as a message names them */
-    apply *apply;
-    const char *cost;
-    bool about;
-};
-
-static const struct row table[EDIT_KINDS] = {
-    [EDIT_LOSS] = {"loss", "fused", apply_loss, "about as fast, or faster", true},
-    [EDIT_FOREACH] = {"foreach", "no", apply_foreach, "a slower step of the optimizer: many small kernels",
-                      false},
-    [EDIT_OPTIMIZER] = {"optimizer", "fused", apply_optimizer, "a faster step of the optimizer", false},
-    [EDIT_STATES] = {"states", "bf16, 8bit or host", apply_states, NULL, false},
-    [EDIT_GRADIENTS] = {"gradients", "in-backward", apply_gradients,
-                        "no clipping by the norm of all gradients, no accumulation", false},
-    [EDIT_SET_TO_NONE] = {"set_to_none", "yes or no", apply_set_to_none, NULL, false},
-    [EDIT_ACCUMULATE] = {"accumulate", "a number of batches, 2 to 1000", apply_accumulate,
-                         "a step takes as many batches", false},
-    [EDIT_CHECKPOINT] = {"checkpoint",
-                         "K, every K-th layer, or K:PATH for those whose modules have such a path",
-                         apply_checkpoint, "the forward of those layers a second time", true},
-    [EDIT_BATCH] = {"batch", "a factor such as 2 or 0.5", apply_batch, NULL, true},
-    [EDIT_SEQUENCE] = {"sequence", "a factor such as 2 or 0.5", apply_sequence, NULL, true},
-    [EDIT_TYPES] = {"types", "bf16", apply_types, "fewer digits", true},
-    [EDIT_ZERO] = {"zero", "STAGE:RANKS, such as 2:8", apply_zero, "communication at every step", true},
-};
-
-/* ---- words ---- */
-
 static bool is(const char *value, const char *word)
 {
     return !strcmp(value, word);
@@ -55,11 +26,16 @@ static bool read_number(const char *value, int64_t least, int64_t most, int64_t 
     return end != value && !*end && n >= least && n <= most;
 }
 
-static bool read_factor(const char *value, double *out)
+static bool read_accumulate(const char *value, struct edit *e)
+{
+    return read_number(value, 2, 1000, &e->n);
+}
+
+static bool read_factor(const char *value, struct edit *e)
 {
     char *end;
-    *out = strtod(value, &end);
-    return end != value && !*end && *out >= 1.0 / FACTOR_MOST && *out <= FACTOR_MOST;
+    e->factor = strtod(value, &end);
+    return end != value && !*end && e->factor >= 1.0 / FACTOR_MOST && e->factor <= FACTOR_MOST;
 }
 
 static bool read_zero(const char *value, struct edit *e)
@@ -83,34 +59,59 @@ static bool read_states(const char *value, struct edit *e)
     return e->n != STATES_HOST || is(value, "host");
 }
 
-static bool read_value(const char *value, struct edit *e)
+static bool read_set_to_none(const char *value, struct edit *e)
 {
-    switch (e->what) {
-    case EDIT_LOSS:
-    case EDIT_OPTIMIZER:
-        return is(value, "fused");
-    case EDIT_FOREACH:
-        return is(value, "no");
-    case EDIT_STATES:
-        return read_states(value, e);
-    case EDIT_GRADIENTS:
-        return is(value, "in-backward");
-    case EDIT_SET_TO_NONE:
-        e->yes = is(value, "yes");
-        return e->yes || is(value, "no");
-    case EDIT_ACCUMULATE:
-        return read_number(value, 2, 1000, &e->n);
-    case EDIT_CHECKPOINT:
-        return read_checkpoint(value, e);
-    case EDIT_BATCH:
-    case EDIT_SEQUENCE:
-        return read_factor(value, &e->factor);
-    case EDIT_TYPES:
-        return is(value, "bf16");
-    default:
-        return read_zero(value, e);
-    }
+    e->yes = is(value, "yes");
+    return e->yes || is(value, "no");
 }
+
+struct row {
+    const char *name, *values;                       /* as a message names them */
+    bool (*read)(const char *value, struct edit *e); /* NULL: VALUES is the one that there is */
+    apply *apply;
+    const char *cost,
+        *brief; /* brief: in two or three words; NULL: it depends on the value, or is not known */
+    bool about;
+};
+
+static const struct row table[EDIT_KINDS] = {
+    [EDIT_LOSS] = {"loss", "fused", NULL, apply_loss, "about as fast, or faster", "one line", true},
+    [EDIT_FOREACH] = {"foreach", "no", NULL, apply_foreach,
+                      "a slower step of the optimizer: many small kernels", "slower steps", false},
+    [EDIT_OPTIMIZER] = {"optimizer", "fused", NULL, apply_optimizer, "a faster step of the optimizer",
+                        "faster steps", false},
+    [EDIT_STATES] = {"states", "bf16, 8bit or host", read_states, apply_states, NULL, "rounded states",
+                     false},
+    [EDIT_GRADIENTS] = {"gradients", "in-backward", NULL, apply_gradients,
+                        "no clipping by the norm of all gradients, no accumulation", "no clipping", false},
+    [EDIT_SET_TO_NONE] = {"set_to_none", "yes or no", read_set_to_none, apply_set_to_none, NULL, NULL, false},
+    [EDIT_ACCUMULATE] = {"accumulate", "a number of batches, 2 to 1000", read_accumulate, apply_accumulate,
+                         "a step takes as many batches", "longer steps", false},
+    [EDIT_CHECKPOINT] = {"checkpoint",
+                         "K, every K-th layer, or K:PATH for those whose modules have such a path",
+                         read_checkpoint, apply_checkpoint, "the forward of those layers a second time",
+                         "a 2nd forward", true},
+    [EDIT_BATCH] = {"batch", "a factor such as 2 or 0.5", read_factor, apply_batch, NULL, "smaller batch",
+                    true},
+    [EDIT_SEQUENCE] = {"sequence", "a factor such as 2 or 0.5", read_factor, apply_sequence, NULL,
+                       "shorter samples", true},
+    [EDIT_TYPES] = {"types", "bf16", NULL, apply_types, "fewer digits", "fewer digits", true},
+    [EDIT_ZERO] = {"zero", "STAGE:RANKS, such as 2:8", read_zero, apply_zero, "communication at every step",
+                   "communication", true},
+};
+
+const char *edit_brief_cost(const struct edit *e)
+{
+    if (e->what == EDIT_STATES && e->n == STATES_HOST)
+        return "copies each step";
+    if (e->what == EDIT_BATCH && e->factor >= 1)
+        return "larger batch";
+    if (e->what == EDIT_SEQUENCE && e->factor >= 1)
+        return "longer samples";
+    return e->what < EDIT_KINDS && table[e->what].brief ? table[e->what].brief : "not known";
+}
+
+/* ---- words ---- */
 
 static char *all_names(void)
 {
@@ -163,7 +164,7 @@ bool edit_parse(const char *text, struct edit *e, char **why)
         free(word);
         return false;
     }
-    if (*equals && read_value(equals + 1, e))
+    if (*equals && (table[i].read ? table[i].read(equals + 1, e) : is(equals + 1, table[i].values)))
         return true;
     if (!strncmp(text, "types=bf16,", 11)) { /* in this version */
         *why =
@@ -171,9 +172,8 @@ bool edit_parse(const char *text, struct edit *e, char **why)
                     "fit runs the program");
         return false;
     }
-    bool one_word = !strchr(table[i].values, ' ');
-    *why = one_word ? xformat("%s has one value, '%s'", table[i].name, table[i].values)
-                    : xformat("%s takes %s", table[i].name, table[i].values);
+    *why = !table[i].read ? xformat("%s has one value, '%s'", table[i].name, table[i].values)
+                          : xformat("%s takes %s", table[i].name, table[i].values);
     return false;
 }
 

@@ -93,6 +93,9 @@ void edit_free_result(struct edit_result *r);
  * with fewer digits (whether its elements have 4 bytes is not recorded), or on another number of devices. */
 bool edit_is_advice(const struct edit *e);
 
+/* What a change costs, in two or three words; static. */
+const char *edit_brief_cost(const struct edit *e);
+
 /* Those that `whatif` tries by itself, and of them the one whose text is NAME; NULL: none. */
 const struct edit *edit_all(size_t *n);
 const struct edit *edit_named(const char *name);

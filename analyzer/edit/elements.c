@@ -16,23 +16,14 @@
 #define SURE  (UINT64_C(64) << 10) /* a block that is smaller may be of any kind */
 #define ROUND 1024                 /* sizes are rounded up to 512 bytes */
 
-static const struct {
-    const char *name;
-    uint8_t bytes;
-} types[256] = {
-#define X(n, text, size) [(n) + 1] = {text, size},
-    VS_ELEMENT_TYPES(X)
-#undef X
-};
-
 uint64_t element_bytes(uint8_t type)
 {
-    return types[type].bytes;
-}
-
-const char *element_name(uint8_t type)
-{
-    return types[type].name ? types[type].name : "of an unknown type";
+    static const uint8_t bytes[256] = {
+#define X(n, text, size) [(n) + 1] = size,
+        VS_ELEMENT_TYPES(X)
+#undef X
+    };
+    return bytes[type];
 }
 
 /* ---- copies ---- */

@@ -7,8 +7,6 @@
 
 /* Bytes of an element of TYPE; 0: unknown. */
 uint64_t element_bytes(uint8_t type);
-/* The type's name, static. */
-const char *element_name(uint8_t type);
 
 static inline bool element_is_half(uint8_t type)
 {

@@ -95,40 +95,6 @@ static bool is_large_square(const struct program *p, const struct edit_block *b,
            b->size / 7 > o->bytes[s->unit] / 2;
 }
 
-/* What its shape says of such a block: a square for sure, none for sure (N x width), or neither.  What a unit
- * gives may be little, as what adapters in it save is, and then most of what it makes is larger by far. */
-enum by_shape { SHAPE_UNKNOWN, SHAPE_SQUARE, SHAPE_NONE };
-
-static enum by_shape by_shape(const struct program *p, const struct edit_block *b,
-                              const struct scale_outputs *o)
-{
-    const struct asked *a = program_asked(p, b);
-    bool width = sizes_have(&o->widths, a->inner[0]), length = sizes_have(&o->lengths, a->inner[0]);
-    if (!a->shape)
-        return SHAPE_SQUARE; /* nothing else is known */
-    if (length && sizes_have(&o->lengths, a->inner[1]) && (a->rank >= 4 || !width))
-        return SHAPE_SQUARE;
-    if (a->inner[0] == a->inner[1] && !width)
-        return SHAPE_SQUARE;
-    return width && !length ? SHAPE_NONE : SHAPE_UNKNOWN;
-}
-
-static bool is_sure_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o)
-{
-    return is_large_square(p, b, o) && by_shape(p, b, o) == SHAPE_SQUARE;
-}
-
-static void add_squares(struct scale_outputs *o, const struct program *p)
-{
-    for (size_t i = 0; i < p->block_count; i++) {
-        uint64_t shape = program_asked(p, &p->blocks[i])->shape;
-        if (shape && is_sure_square(p, &p->blocks[i], o) && !sizes_have(&o->squares, shape)) {
-            *PUSH(o->squares.at, o->squares.n) = shape;
-            sizes_sort(&o->squares);
-        }
-    }
-}
-
 struct scale_outputs scale_unit_outputs(const struct program *p)
 {
     struct scale_outputs o = {0};
@@ -155,50 +121,22 @@ struct scale_outputs scale_unit_outputs(const struct program *p)
     add_widths(&o.widths, p);
     add_lengths(&o, p);
     o.bytes = outputs;
-    add_squares(&o, p);
     return o;
 }
 
 void scale_free_outputs(struct scale_outputs *o)
 {
     free(o->bytes);
-    free(o->squares.at);
     free(o->lengths.at);
     free(o->widths.at);
     *o = (struct scale_outputs){0};
 }
 
-/* The last two extents of B are one length, and no parameter has it. */
-static bool is_of_one_length(const struct program *p, const struct edit_block *b,
-                             const struct scale_outputs *o)
-{
-    const uint64_t *inner = program_asked(p, b)->inner;
-    return inner[0] == inner[1] && sizes_have(&o->lengths, inner[0]) && !sizes_have(&o->widths, inner[0]);
-}
-
-bool scale_is_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o)
-{
-    return is_sure_square(p, b, o) ||
-           (is_made_by_a_pass(b) &&
-            (is_of_one_length(p, b, o) || sizes_have(&o->squares, program_asked(p, b)->shape)));
-}
-
 bool scale_may_be_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o)
 {
     const struct asked *a = program_asked(p, b);
-    uint16_t unit = program_stack(p, b)->unit;
-    if (scale_is_square(p, b, o) || (is_large_square(p, b, o) && by_shape(p, b, o) != SHAPE_NONE))
-        return true;
-    return is_made_by_a_pass(b) && a->rank >= 4 && sizes_have(&o->lengths, a->inner[0]) &&
-           sizes_have(&o->lengths, a->inner[1]) && unit < p->facts->units && b->size > o->bytes[unit];
-}
-
-/* Whether the block may be a square of the length that is kept beyond its step, or comes with the data: a
- * mask, a bias, attention's weights that the caller is given. */
-bool scale_may_be_kept_square(const struct program *p, const struct edit_block *b,
-                              const struct scale_outputs *o)
-{
-    return is_of_one_length(p, b, o) || sizes_have(&o->squares, program_asked(p, b)->shape);
+    bool lengths = sizes_have(&o->lengths, a->inner[0]) && sizes_have(&o->lengths, a->inner[1]);
+    return lengths || (is_large_square(p, b, o) && (!a->shape || !sizes_have(&o->widths, a->inner[0])));
 }
 
 bool scale_is_kept(const struct program *p, const struct edit_block *b)
@@ -235,30 +173,26 @@ static double data_factor(const struct program *p, const struct edit_block *b, v
     const struct data *d = context;
     if (d->least && is_librarys(p, b))
         return 1; /* its own bytes may follow from the weights alone, and another kernel may be taken */
-    if (d->outputs.bytes &&
-        (d->least ? scale_is_square(p, b, &d->outputs) : scale_may_be_square(p, b, &d->outputs)))
-        return d->factor * d->factor;
     if (program_kind(b) == KIND_STATE || program_kind(b) == KIND_UPDATE)
         return 1;
+    bool square = !d->least && d->outputs.bytes && scale_may_be_square(p, b, &d->outputs);
+    double grows = square ? d->factor * d->factor : d->factor;
     switch (b->kind) {
     case KIND_LOGITS:
     case KIND_SAVED:
     case KIND_FORWARD:
         return d->least && (b->size <= SCALE_SURE || sizes_have(&d->shapes, program_asked(p, b)->shape))
                    ? 1
-                   : d->factor;
+                   : grows;
     case KIND_BACKWARD:
     case KIND_REQUEST:
-        return d->least && (b->size <= SCALE_SURE || sizes_have(&d->sizes, b->size)) ? 1 : d->factor;
+        return d->least && (b->size <= SCALE_SURE || sizes_have(&d->sizes, b->size)) ? 1 : grows;
     default:
         break;
     }
     /* inputs: they are made before forward, and go within the step */
     bool input = b->kind == KIND_OTHER && b->died != BLOCK_NEVER && p->events[b->born].phase == 0;
-    if (d->least || (!input && !scale_is_kept(p, b)))
-        return 1;
-    bool square = d->outputs.bytes && scale_may_be_kept_square(p, b, &d->outputs);
-    return square ? d->factor * d->factor : d->factor;
+    return d->least || (!input && !scale_is_kept(p, b)) ? 1 : grows;
 }
 
 static struct program apply_data(const struct program *from, const struct edit *e, struct edit_result *r,
@@ -298,9 +232,9 @@ struct program apply_sequence(const struct program *from, const struct edit *e, 
         return refuse(r, "nothing was made in a phase 'logits': the data are not known to be sequences");
     struct program to = apply_data(from, e, r, high);
     if (!r->why)
-        r->assumes =
-            xstrdup("kernels stay the same; what attention makes that is larger than queries, keys and "
-                    "values grows with the square");
+        r->assumes = xstrdup(
+            "kernels stay the same; what attention makes that is larger than queries, keys and "
+            "values grows with the length (low end) or its square (high end); exactly: vramscope fit");
     r->cost = e->factor < 1 ? "fewer tokens a sample" : "a longer step, of more tokens";
     return to;
 }

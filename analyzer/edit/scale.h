@@ -10,21 +10,15 @@
  */
 struct scale_outputs {
     uint64_t *bytes;      /* by unit */
-    struct sizes squares; /* shapes (struct asked) of attention's squares that are larger than that by far */
     struct sizes lengths; /* of sequences, where shapes are known: a pass saves N x length x width */
     struct sizes widths;  /* extents of parameters: what is one of these is no length for sure */
 };
 /* The caller frees it by scale_free_outputs. */
 struct scale_outputs scale_unit_outputs(const struct program *p);
 void scale_free_outputs(struct scale_outputs *o);
-/* Attention that is not fused makes blocks of the length's square.  They are larger than what the unit gives
- * by far, have such a one's shape (masks of a byte), or one length for their last two extents. */
-bool scale_is_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o);
-/* The same, or larger than what the unit gives and of two lengths, each of which may be a width. */
+/* Attention that is not fused makes blocks of the length's square: they are larger than what the unit gives
+ * by far, and not of N x width for sure, or their last two extents are lengths, as a mask's. */
 bool scale_may_be_square(const struct program *p, const struct edit_block *b, const struct scale_outputs *o);
-/* Of what is kept, or made with the data: two lengths, or the shape of attention's squares. */
-bool scale_may_be_kept_square(const struct program *p, const struct edit_block *b,
-                              const struct scale_outputs *o);
 /* Made by a pass and not gone with it: caches, outputs of which the last ones are kept. */
 bool scale_is_kept(const struct program *p, const struct edit_block *b);
 

@@ -99,8 +99,8 @@ static struct ends of_data(const struct program *p, const struct edit_block *b, 
     bool wide = half < 1;
     if (scale_may_be_square(p, b, &h->outputs))
         return (struct ends){0, wide ? 1.5 : 1};
-    if (!wide)
-        return (struct ends){1, 1};
+    if (!wide) /* a mask of squares, which goes with them */
+        return (struct ends){b->type != ELEMENT_BOOL || !s->attends || !h->in_parts[s->unit], 1};
     if (b->kind == KIND_LOGITS && h->head && s->layer == h->head)
         return (struct ends){half, 1.5};
     if (b->kind == KIND_LOGITS) /* autocast may have made it */

@@ -204,28 +204,6 @@ int remedies_of_peak(struct trace *t, int64_t device, int64_t most, struct remed
     return bad;
 }
 
-const char *remedy_cost(const struct edit *e)
-{
-    static const char *const costs[EDIT_KINDS] = {[EDIT_LOSS] = "one line",
-                                                  [EDIT_FOREACH] = "slower steps",
-                                                  [EDIT_OPTIMIZER] = "faster steps",
-                                                  [EDIT_STATES] = "rounded states",
-                                                  [EDIT_GRADIENTS] = "no clipping",
-                                                  [EDIT_ACCUMULATE] = "longer steps",
-                                                  [EDIT_CHECKPOINT] = "a 2nd forward",
-                                                  [EDIT_BATCH] = "smaller batch",
-                                                  [EDIT_SEQUENCE] = "shorter samples",
-                                                  [EDIT_TYPES] = "fewer digits",
-                                                  [EDIT_ZERO] = "communication"};
-    if (e->what == EDIT_STATES && e->n == STATES_HOST)
-        return "copies each step";
-    if (e->what == EDIT_BATCH && e->factor >= 1)
-        return "larger batch";
-    if (e->what == EDIT_SEQUENCE && e->factor >= 1)
-        return "longer samples";
-    return e->what < EDIT_KINDS && costs[e->what] ? costs[e->what] : "not known";
-}
-
 char *remedy_costs(const char *names)
 {
     char *words = xstrdup(names), *rest = words, *word, *why, *text = xstrdup("");
@@ -233,7 +211,7 @@ char *remedy_costs(const char *names)
         struct edit e = {.what = EDIT_KINDS};
         if (!edit_parse(word, &e, &why))
             free(why);
-        char *longer = xformat("%s%s%s", text, *text ? ", " : "", remedy_cost(&e));
+        char *longer = xformat("%s%s%s", text, *text ? ", " : "", edit_brief_cost(&e));
         free(text);
         text = longer;
     }

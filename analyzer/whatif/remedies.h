@@ -39,9 +39,7 @@ struct remedies {
 int remedies_of_refusal(struct trace *t, const struct trace_oom_kept *o, int64_t most, struct remedies *out);
 /* Of the blocks of a framework's on DEVICE. */
 int remedies_of_peak(struct trace *t, int64_t device, int64_t most, struct remedies *out);
-/* What a change costs, in two or three words; static. */
-const char *remedy_cost(const struct edit *e);
-/* Of changes as they are written, "states=8bit checkpoint=2"; owned. */
+/* What changes cost, in two or three words each, as they are written, "states=8bit checkpoint=2"; owned. */
 char *remedy_costs(const char *names);
 void remedies_free(struct remedies *r);
 

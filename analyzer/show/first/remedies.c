@@ -49,7 +49,10 @@ static void row(struct table *table, const struct remedy *r, bool exact)
         table_cell(table, "request gone");
     else
         table_cell(table, "%s", units_bytes(r->then, exact).s);
-    table_cell(table, "%s", !r->edit.text ? "no code change" : r->and.text ? "both" : remedy_cost(&r->edit));
+    table_cell(table, "%s",
+               !r->edit.text ? "no code change"
+               : r->and.text ? "both"
+                             : edit_brief_cost(&r->edit));
     free(words);
 }
 
