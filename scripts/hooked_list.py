@@ -16,7 +16,8 @@ HEADING = re.compile(r"^/\*\s*(.*?)\s*\*/$", re.M | re.S)
 
 def sections(text):
     """[(what its comment says, [symbols])] in the file's order; the file's own header is no section."""
-    text = text[text.index("*/") + 2:]
+    text = re.sub(r"^VS_APIS\((\d+), (\d+), (\w+), (\w+), (\w+), (\d+), (\d+)", r"VS_API(\1, \3, \5, \6)\nVS_API(\2, \3\4, \5, \7",
+                  text[text.index("*/") + 2:], flags=re.M)
     marks = sorted([(m.start(), "heading", " ".join(re.sub(r"\n\s*\*", " ", m.group(1)).split())) for m in HEADING.finditer(text)] +
                    [(m.start(), "row", m.group(1)) for m in ROW.finditer(text)])
     found = [("", [])]

@@ -1,10 +1,10 @@
 /*
  * shapes.h - the code of wrappers around the real call, one macro for each shape that driver.def names.
  *
- * A shape is the wrapper's body after the real function was found.  It sees `api`, the function's parameters
- * by their names, and CALL, the real call with its arguments; it returns what the call returned.  A new
- * function with a known shape is a row of driver.def; a new meaning is one more shape here, and usually one
- * function behind it.
+ * A shape is the wrapper's body after the real function was found.  It sees `api`, `streams`, the function's
+ * parameters by their names, and CALL, the real call with its arguments; it returns what the call returned.
+ * A new function with a known shape is a row of driver.def; a new meaning is one more shape here, and usually
+ * one function behind it.
  */
 #ifndef VS_HOOKS_SHAPES_H
 #define VS_HOOKS_SHAPES_H
@@ -65,7 +65,7 @@
 /* The code that called the wrapper. */
 #define VS_RETURN_ADDRESS __builtin_return_address(0)
 /* Stream 0 of a _ptsz function is the thread's own default stream. */
-#define VS_PTSZ(stream) ((stream) != NULL ? (stream) : CU_STREAM_PER_THREAD)
+#define VS_STREAM(stream) (streams == VS_STREAM_PTSZ && (stream) == NULL ? CU_STREAM_PER_THREAD : (stream))
 
 /* the driver starts: a safe moment to load the unwinder, before any event */
 #define VS_SHAPE_INIT(CALL, flags)                                                                           \

@@ -33,6 +33,7 @@ static void vs_prepare_once(void)
     __attribute__((noinline)) CUresult vs_hook_##symbol(VS_PARAMS_##n signature)                             \
     {                                                                                                        \
         const enum vs_api api = VS_API_##symbol;                                                             \
+        const enum vs_stream_kind streams __attribute__((unused)) = VS_STREAM_##stream_kind;                 \
         CUresult (*real)(VS_PARAMS_##n signature) = vs_real_of(api);                                         \
         if (__builtin_expect(real == NULL, 0))                                                               \
             return CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;                                                \

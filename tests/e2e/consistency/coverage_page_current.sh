@@ -20,7 +20,7 @@ if "$dir/scripts/hooked_list.py" --check >/dev/null; then
     exit 1
 fi
 listed=$(sed -n '/hooked functions: made/,/end of hooked/p' docs/coverage.md | grep -o '`cu[A-Za-z0-9_]*`' | sort -u | wc -l)
-rows=$(grep -c '^VS_API(' shim/trace/driver.def)
+rows=$(sed -nEf tests/e2e/lib/rows.sed shim/trace/driver.def | wc -l)
 [ "$listed" = "$rows" ] || {
     echo "driver.def has $rows functions, the page lists $listed"
     exit 1

@@ -4,7 +4,6 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 lib=$BUILD/lib/libvramscope.so
-rows=$here/../../../shim/trace/driver.def
 work=$(mktemp -d) && cd "$work" || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -15,7 +14,8 @@ command -v readelf >/dev/null || { echo "skip: readelf is not installed"; exit 7
 
 # what is defined and global, by name
 readelf --dyn-syms -W "$lib" | awk '$7 != "UND" && ($5 == "GLOBAL" || $5 == "WEAK") && $1 ~ /^[0-9]+:$/ {print $8}' | sort >exports
-grep -oE '^VS_API\([0-9]+, [A-Za-z0-9_]+' "$rows" | sed 's/.*, //' | sort >rows
+sed -nEf "$here/../lib/rows.sed" "$here/../../../shim/trace/driver.def" >table
+cut -d, -f2 table | tr -d ' ' | sort >rows
 
 [ -s rows ] || fail "driver.def has no rows"
 grep '@' exports >versioned && fail "exported with a version (a hook under a version is silently dead): $(cat versioned)"
@@ -40,7 +40,7 @@ grep -v '^cu[A-Z]' exports >others
 sort others | diff documented - >difference || fail "exports and what is documented differ (> exported): $(cat difference)"
 
 # numbers and symbols of rows are unique: they are in databases
-grep -oE '^VS_API\([0-9]+' "$rows" | sort | uniq -d >twice
+cut -d, -f1 table | sort | uniq -d >twice
 [ -s twice ] && fail "numbers used twice in driver.def: $(cat twice)"
 uniq -d rows >twice
 [ -s twice ] && fail "symbols listed twice in driver.def: $(cat twice)"

@@ -15,7 +15,9 @@ import re, sys
 
 include, text, shim = sys.argv[1:]
 header = re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", open(text, errors="replace").read())
-rows = re.findall(r"^VS_API\((\d+), (\w+), (\w+), (\d+), (\w+),", open(shim + "/trace/driver.def").read(), re.M)
+definitions = re.sub(r"^VS_APIS\((\d+), (\d+), (\w+), (\w+), (\w+), (\d+), (\d+),", r"VS_API(\1, \3, \5, \6, LEGACY,\nVS_API(\2, \3\4, \5, \7, PTSZ,",
+                     open(shim + "/trace/driver.def").read(), flags=re.M)
+rows = re.findall(r"^VS_API\((\d+), (\w+), (\w+), (\d+), (\w+),", definitions, re.M)
 notes = open(shim + "/hooks/looked_at.def").read()
 groups = re.findall(r'^VS_LOOKED_AT\(((?:"[^"]*"\s*)+),([\w,\s]+)\)$', notes, re.M)
 looked = [(f, why) for why, names in groups for f in re.split(r",\s+", names.strip())]

@@ -23,7 +23,7 @@ expect_sql "SELECT count(*) FROM event WHERE op = 'free_failed'" 0
 # the program reaches every row of the table but start and look-up, and but for those that came with the rest of the
 # memory surface and with overheads (numbers from 50): surface_every_fault.sh has them
 reached=$(grep -o '^cu[^ ]*' "$run/out" | sort -u)
-for symbol in $(sed -nE 's/^VS_API\(([0-9]|[1-4][0-9]), ([A-Za-z0-9_]+),.*/\2/p' "$rows" | grep -v '^cuInit\|^cuGetProcAddress'); do
+for symbol in $(sed -nEf "$(dirname "$0")/../lib/rows.sed" "$rows" | sed -nE 's/^([0-9]|[1-4][0-9]), (\w+),.*/\2/p' | grep -v '^cuInit\|^cuGetProcAddress'); do
     grep -qx "$symbol" <<<"$reached" || fail "prog_faults does not call $symbol"
 done
 

@@ -61,7 +61,8 @@ done
 # all rows, but those that the simulated driver lacks or, outside dry mode, refuses whatever it is asked (variables of device
 # code): there is no success to differ from; and those of which no event is recorded (PASS, GIVEN, CAPTURE)
 served=$(sed -nE 's/^(FN|PT)\(.*[ ,]([A-Za-z0-9_]+)\)$/\2/p' "$root/dry/driver/functions.def")
-for symbol in $(sed -nE '/, (PASS|GIVEN|CAPTURE),/d; s/^VS_API\(([5-9][0-9]|[0-9]{3}), ([A-Za-z0-9_]+),.*/\2/p' "$root/shim/trace/driver.def"); do
+for symbol in $(sed -nEf "$root/tests/e2e/lib/rows.sed" "$root/shim/trace/driver.def" |
+    sed -nE '/, (PASS|GIVEN|CAPTURE),/d; s/^([5-9][0-9]|[0-9]{3}), (\w+),.*/\2/p'); do
     grep -qx "$symbol" <<<"$served" || continue
     [[ $symbol != *GetGlobal* ]] || continue
     [[ " ${called[*]} " == *" $symbol "* ]] || fail "$symbol is called by no program under a fault"
