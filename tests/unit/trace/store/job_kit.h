@@ -22,8 +22,6 @@
 
 static char dir[64];
 
-static bool with_surface; /* jobs use the whole surface */
-
 struct job {
     char db[256], vsj[256], why[256];
     struct vs_journal *j;
@@ -76,7 +74,6 @@ static inline void job_journal_of(struct job *job, const char *name, uint32_t sl
         .ring_slots = slots, .database = job->db, .start_ns = 500, .start_realtime_ns = 7};
     assert_int_equal(vs_journal_create(&job->j, job->vsj, &c), 0);
     stream_init(&job->s, emit, job->j);
-    job->s.surface = with_surface;
     names(job);
 }
 

@@ -1,10 +1,11 @@
 /*
- * test_fold.c - what a file with a limit still says: held against the file of the same events without one.
+ * test_fold.c - what a file with a limit still says, and one that was killed: held against the undisturbed
+ * file of the same events.
  *
- * Each job is made of the same events twice, once without a limit and once with a small one, and, where it is
- * killed on the way, a third time.  Totals, peaks and what lived must be equal, everything that is in full
- * must be as it was, everything else must be counted, and the killed file must be the undisturbed one row by
- * row.
+ * Each job is made of the same events several times: without a limit, with a small one, and killed by SIGKILL
+ * and recovered with either.  Totals, peaks and what lived must be equal with the limit and without it,
+ * everything that is in full must be as it was, everything else must be counted, and the killed file must be
+ * the undisturbed one row by row.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -27,6 +28,7 @@ typedef void step_fn(struct job *job, int i);
 static void begin(struct job *job, const char *name, uint64_t max_bytes)
 {
     job_limited(job, name, 1 << 17, max_bytes);
+    vs_journal_set_fact(job->j, "host", "here");
     stream_init(&second, emit, job->j);
     second.device = 1;
     second.random ^= 99;
@@ -56,18 +58,28 @@ static void run(struct job *job, const char *name, uint64_t max_bytes, step_fn *
     }
 }
 
-/* The same in a child that is killed with what was not drained in its ring, and then recovered. */
-static void run_killed(struct job *job, const char *name, step_fn *step, int steps, int drained)
+/* The same in a child that is killed with what was not drained in its ring. */
+static void die(const char *name, uint64_t max_bytes, step_fn *step, int steps, int drained)
 {
+    struct job job;
     int status;
     pid_t child = fork();
     if (child == 0) {
-        run(job, name, LIMIT, step, steps, drained);
+        run(&job, name, max_bytes, step, steps, drained);
         kill(getpid(), SIGKILL);
     }
     waitpid(child, &status, 0);
     assert_true(WIFSIGNALED(status));
+}
+
+static void run_killed(struct job *job, const char *name, uint64_t max_bytes, step_fn *step, int steps,
+                       int drained)
+{
+    die(name, max_bytes, step, steps, drained);
     job_recover(job, name);
+    sound(job->db);
+    assert_int_equal(ask(job->db, "SELECT value FROM meta WHERE key='clean_end'"), 0);
+    assert_int_not_equal(access(job->vsj, F_OK), 0);
 }
 
 /* ---- looking ---- */
@@ -79,11 +91,11 @@ static int64_t ask2(const char *path, const char *full, const char *sql)
 }
 
 static const char *const totals[] = {"phase_stat", "peak", "phase", "counter", "mismatch", NULL};
-static const char *const all[] = {"ev",     "kind",    "rng",          "range_peak",  "phase_stat",
-                                  "peak",   "step",    "phase",        "zone",        "thread",
-                                  "string", "counter", "mismatch",     "oom",         "amend",
-                                  "moment", "stretch", "range_fold",   "sample",      "oom_live",
-                                  "loss",   "leak",    "live_at_peak", "live_at_oom", NULL};
+static const char *const all[] = {
+    "ev",           "kind",     "rng",   "range_peak", "phase_stat",   "peak",        "live",
+    "peak_live",    "step",     "phase", "zone",       "thread",       "string",      "counter",
+    "mismatch",     "oom",      "amend", "moment",     "stretch",      "range_fold",  "sample",
+    "arena_sample", "oom_live", "loss",  "leak",       "live_at_peak", "live_at_oom", NULL};
 
 #define BYTES(c) "CASE WHEN e." c " < 0 THEN -e." c " ELSE e." c " * 512 END"
 #define RESERVED                                                                                             \
@@ -180,18 +192,12 @@ static void holds(const char *thin, const char *full)
             fail_msg("%s: %s (%lld)", thin, none[i].what, (long long)ask2(thin, full, none[i].sql));
 }
 
-#ifdef __SANITIZE_ADDRESS__
-#define KILLS 1
-#else
-#define KILLS 2
-#endif
-
-/* Without a limit, with one, and killed at KILLS places. */
+/* Without a limit, with one, and killed and recovered with each. */
 static void check(const char *name, step_fn *step, int steps)
 {
     struct job full, thin, killed;
-    char names[4][32];
-    for (int i = 0; i < 4; i++)
+    char names[5][32];
+    for (int i = 0; i < 5; i++)
         snprintf(names[i], sizeof names[i], "%s%d", name, i);
     run(&full, names[0], 0, step, steps, steps);
     job_close(&full);
@@ -199,10 +205,14 @@ static void check(const char *name, step_fn *step, int steps)
     job_close(&thin);
     below(&thin);
     holds(thin.db, full.db);
-    for (int i = 2; i < 2 + KILLS; i++) {
-        run_killed(&killed, names[i], step, steps, i == 2 ? steps / 2 : steps - steps / 8);
-        equal(thin.db, killed.db, all);
-    }
+    run_killed(&killed, names[2], 0, step, steps, steps - 4);
+    equal(full.db, killed.db, all);
+    run_killed(&killed, names[3], LIMIT, step, steps, steps / 2);
+    equal(thin.db, killed.db, all);
+#ifndef __SANITIZE_ADDRESS__
+    run_killed(&killed, names[4], LIMIT, step, steps, steps - steps / 8);
+    equal(thin.db, killed.db, all);
+#endif
 }
 
 /* ---- jobs ---- */
@@ -325,7 +335,23 @@ static void surface(struct job *job, int i)
 
 TEST(whole_surface)
 {
+    char db[128];
     check("surface", surface, 50);
+    snprintf(db, sizeof db, "%s/surface0.db", dir);
+    assert_int_equal(ask(db, "SELECT count(*) FROM mismatch"), 0);
+    assert_true(ask(db, "SELECT count(*) FROM event WHERE op='context_freed'") > 40);
+    /* what the views pair by hand is what the ledger counted */
+    assert_int_equal(ask(db, "SELECT sum(size_bytes) FROM live_at_peak"),
+                     ask(db, "SELECT peak_bytes FROM peak WHERE kind='allocated'"));
+    assert_int_equal(ask(db,
+                         "SELECT sum(size_bytes) FROM allocation WHERE free_seq IS NULL AND NOT managed AND "
+                         "space IN ('none','device','pool','array','graph','arena')"),
+                     ask(db, "SELECT end_bytes FROM peak WHERE kind='allocated'"));
+    assert_int_equal(
+        ask(db, "SELECT sum(size_bytes) FROM allocation WHERE free_seq IS NULL AND space='imported'"), 7000);
+    assert_int_equal(ask(db, "SELECT count(*) FROM event WHERE op='context_create' AND size_bytes IS NULL"),
+                     25);
+    assert_int_equal(ask(db, "SELECT min(size_bytes) FROM event WHERE op='limit'"), -4096);
 }
 
 static void driver_alone(struct job *job, int i)
@@ -428,6 +454,19 @@ TEST(more_lives_than_fits)
     assert_true(ask(thin.db, "SELECT sum(unwritten) FROM stretch") > 0);
     assert_int_equal(ask(thin.db, "SELECT sum(last_seq - first_seq + 1) FROM stretch"), 100100);
     assert_int_equal(ask(thin.db, "SELECT sum(steps) FROM stretch"), 100);
+}
+
+TEST(killed_before_the_first_commit_is_recovered_from_nothing)
+{
+    struct job whole, killed;
+    run(&whole, "none0", 0, training, 3, 0);
+    job_close(&whole);
+    die("none1", 0, training, 3, 0);
+    job_paths(&killed, "none1");
+    unlink(killed.db);
+    job_recover(&killed, "none1");
+    equal(whole.db, killed.db, all);
+    assert_int_equal(ask(killed.db, "SELECT count(*) FROM process WHERE host='here'"), 1);
 }
 
 int main(void)

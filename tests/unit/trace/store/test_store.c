@@ -3,6 +3,7 @@
  * the database says where the ring lost ends.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <sys/wait.h>
 
 #include "trace/store/store.h"
@@ -69,6 +70,16 @@ TEST(readers_see_whole_batches_while_it_runs)
                          ask(job.db, "SELECT peak_bytes FROM peak WHERE kind='allocated'"));
         assert_int_equal(ask(job.db, "SELECT sum(size_bytes) FROM leak"), job.s.allocated);
     }
+    job_close(&job);
+}
+
+TEST(recover_refuses_while_the_owner_lives)
+{
+    struct job job;
+    job_open(&job, "alive");
+    stream_step(&job.s);
+    assert_int_equal(vs_recover(job.vsj, NULL, job.why, sizeof job.why), -EBUSY);
+    assert_non_null(strstr(job.why, "still runs"));
     job_close(&job);
 }
 
