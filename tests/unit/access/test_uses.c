@@ -4,9 +4,8 @@
  */
 #include <unistd.h>
 
-#include <sqlite3.h>
-
 #include "unit/says.h"
+#include "unit/trace/db_kit.h"
 #include "trace/uses/uses.h"
 #include "trace/writer/writer.h"
 
@@ -194,19 +193,6 @@ TEST(every_block_has_its_uses_wherever_readers_were_left)
 
 /* ---- the database ---- */
 
-static int number(const char *path, const char *sql)
-{
-    sqlite3 *db;
-    sqlite3_stmt *q;
-    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-    int n = sqlite3_column_int(q, 0);
-    sqlite3_finalize(q);
-    sqlite3_close(db);
-    return n;
-}
-
 /* A file whose ring had no room for some of the launches, and one whose had. */
 static int file_of_launches(const char *path, uint32_t launches, struct vs_journal **out)
 {
@@ -237,11 +223,11 @@ TEST(a_file_says_that_uses_were_lost_and_no_event)
     snprintf(path, sizeof path, "/tmp/vs-uses-%d.db", (int)getpid());
     for (int lost = 0; lost < 2; lost++) {
         assert_int_equal(file_of_launches(path, lost ? 63 : 40, &j), 0);
-        assert_int_equal(number(path, "SELECT count(*) FROM loss WHERE code = 'uses' AND events = 0"), lost);
-        assert_int_equal(number(path, "SELECT count(*) FROM loss"), lost);
-        assert_int_equal(number(path, "SELECT count(*) FROM block_use WHERE unseen = 'partial'"), lost);
-        assert_int_equal(number(path, "SELECT uses FROM block_use") == 40, !lost);
-        assert_int_equal(number(path, "SELECT count(*) FROM ev"), 1);
+        assert_int_equal(ask(path, "SELECT count(*) FROM loss WHERE code = 'uses' AND events = 0"), lost);
+        assert_int_equal(ask(path, "SELECT count(*) FROM loss"), lost);
+        assert_int_equal(ask(path, "SELECT count(*) FROM block_use WHERE unseen = 'partial'"), lost);
+        assert_int_equal(ask(path, "SELECT uses FROM block_use") == 40, !lost);
+        assert_int_equal(ask(path, "SELECT count(*) FROM ev"), 1);
         vs_journal_close(j);
         unlink(path);
     }

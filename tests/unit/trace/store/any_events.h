@@ -132,7 +132,7 @@ static struct vs_event request(struct made *m)
                              .arg1 = 10 + rnd(m, 2) + VS_CALLED_BY(callers[rnd(m, 6)])};
 }
 
-static void ask(struct made *m)
+static void want(struct made *m)
 {
     struct vs_event e = request(m);
     uint32_t i = rnd(m, PLACES);
@@ -446,7 +446,7 @@ static void context(struct made *m)
 static void make(struct made *m, int events)
 {
     static void (*const kinds[KINDS])(struct made *) = {
-        ask,       ask,       ask,       ask,    ask,     ask,   ask,     ask,    give_back, give_back,
+        want,      want,      want,      want,   want,    want,  want,    want,   give_back, give_back,
         give_back, give_back, undone,    piece,  piece,   piece, piece,   piece,  piece,     piece,
         piece,     piece,     addresses, block,  block,   block, block,   block,  block,     block,
         block,     block,     block,     block,  give_up, range, range,   range,  range,     range,

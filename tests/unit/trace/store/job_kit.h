@@ -1,26 +1,19 @@
 /*
- * job_kit.h - a job: a journal, the writer that makes a database of it, and the events of stream.h; and
- * questions to such a database.
+ * job_kit.h - a job: a journal, the writer that makes a database of it, and the events of stream.h.
  *
  *   job_open(&job, "name");   # the group's directory has name.vsj and name.db
  *   steps(&job, 10);          # each records a training step and drains it
  *   job_close(&job);
- *   ask(job.db, sql)          # the first column of the first row
  *
  * A test that changes the configuration calls job_journal, sets what it wants in the job, and calls
- * job_writer.  The directory goes at the end of the group (make_dir, drop_dir) unless KEEP is set.
+ * job_writer.  Questions to its database are those of db_kit.h.
  */
 #ifndef TESTS_UNIT_TRACE_STORE_JOB_KIT_H
 #define TESTS_UNIT_TRACE_STORE_JOB_KIT_H
 
-#include <inttypes.h>
-#include <sqlite3.h>
-
-#include "unit/test.h"
+#include "unit/trace/db_kit.h"
 #include "unit/trace/stream.h"
 #include "trace/writer/writer.h"
-
-static char dir[64];
 
 struct job {
     char db[256], vsj[256], why[256];
@@ -30,19 +23,6 @@ struct job {
     uint64_t max_bytes;
     bool no_pid; /* the configuration does not know it */
 };
-
-static inline int make_dir(void **state)
-{
-    strcpy(dir, "/tmp/vs_store.XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static inline int drop_dir(void **state)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    return getenv("KEEP") ? 0 : system(command);
-}
 
 /* ---- a job ---- */
 
@@ -143,63 +123,6 @@ static inline void job_recover(struct job *job, const char *name)
     job_paths(job, name);
     if (vs_recover(job->vsj, NULL, job->why, sizeof job->why) < 0)
         fail_msg("%s", job->why);
-}
-
-/* ---- looking at databases ---- */
-
-static inline sqlite3 *look(const char *path)
-{
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    return db;
-}
-
-/* The second one by a name of its own. */
-static inline sqlite3 *look_both(const char *path, const char *other, const char *name)
-{
-    sqlite3 *db = look(path);
-    char sql[512];
-    snprintf(sql, sizeof sql, "ATTACH '%s' AS %s", other, name);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-    return db;
-}
-
-/* The first column of the first row; DB is closed. */
-static inline int64_t ask_of(sqlite3 *db, const char *sql)
-{
-    sqlite3_stmt *q;
-    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
-        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    sqlite3_close(db);
-    return value;
-}
-
-static inline int64_t ask(const char *path, const char *sql)
-{
-    return ask_of(look(path), sql);
-}
-
-static inline void sound(const char *path)
-{
-    assert_int_equal(ask(path, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'"), 1);
-}
-
-/* Every row of TABLES in one database is in the other, and the other way round. */
-static inline void equal(const char *a, const char *b, const char *const *tables)
-{
-    for (; *tables; tables++) {
-        for (int way = 0; way < 2; way++) {
-            char sql[512];
-            snprintf(sql, sizeof sql, "SELECT count(*) FROM (SELECT * FROM %s.%s EXCEPT SELECT * FROM %s.%s)",
-                     way ? "main" : "other", *tables, way ? "other" : "main", *tables);
-            int64_t n = ask_of(look_both(a, b, "other"), sql);
-            if (n)
-                fail_msg("%s: %s differs from %s in %" PRId64 " rows", *tables, a, b, n);
-        }
-    }
 }
 
 #endif

@@ -2,55 +2,44 @@
  * test_merge.c - one file into another: every number of an event moves up to those of its process.
  */
 
-#include <sqlite3.h>
-
-#include "unit/test.h"
+#include "unit/trace/db_kit.h"
 #include "trace/event.h"
 #include "trace/store/merge.h"
 #include "trace/store/schema.h"
 
-#define EACH_TABLE                                                                                           \
-    "SELECT m.name, group_concat(5) FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = "       \
-    "'table' GROUP BY m.name HAVING max(c.name LIKE '%seq')"
-#define EACH_NUMBER                                                                                          \
-    "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' "        \
-    "AND c.name LIKE '%seq'"
+/* Tables that have a column like '%WHAT', with a value for each column; and each such column. */
+#define TABLES(what, value)                                                                                  \
+    "SELECT m.name, group_concat(" value ") FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type " \
+    "= 'table' GROUP BY m.name HAVING max(c.name LIKE '%" what "')"
+#define COLUMNS(what)                                                                                        \
+    "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND "    \
+    "c.name LIKE '%" what "'"
 
-static char dir[64], into[128], from[128];
+static char into[128], from[128];
 
-static int make_dir(void **state)
+static int make_paths(void **state)
 {
-    strcpy(dir, "/tmp/vs_merge.XXXXXX");
-    if (!mkdtemp(dir))
+    if (make_dir(state))
         return -1;
     snprintf(into, sizeof into, "%s/into.db", dir);
     snprintf(from, sizeof from, "%s/from.db", dir);
     return 0;
 }
 
-static int drop_dir(void **state)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    return system(command);
-}
-
 static sqlite3 *empty(const char *path)
 {
     sqlite3 *db;
+    remove(path);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, vs_schema_sql, NULL, NULL, NULL), SQLITE_OK);
+    change(db, vs_schema_sql);
     return db;
 }
 
-static int64_t number(sqlite3 *db, const char *sql)
+static void make(const char *path, const char *sql)
 {
-    sqlite3_stmt *q;
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    return value;
+    sqlite3 *db = empty(path);
+    change(db, sql);
+    sqlite3_close(db);
 }
 
 static int merge(int64_t steps, char *why, size_t size)
@@ -63,108 +52,78 @@ static int merge(int64_t steps, char *why, size_t size)
     return rc;
 }
 
-/* A row of fives into each table that has numbers of events. */
-static void fill(sqlite3 *db)
+/* FROM into INTO, which is open then. */
+static sqlite3 *merged(void)
 {
-    sqlite3_stmt *q;
+    char why[256] = "";
+    if (merge(0, why, sizeof why))
+        fail_msg("%s", why);
+    return look(into);
+}
+
+/* A row into each of TABLES. */
+static void fill(sqlite3 *db, const char *tables)
+{
     char sql[512];
-    assert_int_equal(sqlite3_prepare_v2(db, EACH_TABLE, -1, &q, NULL), SQLITE_OK);
+    sqlite3_stmt *q = query(db, tables);
     while (sqlite3_step(q) == SQLITE_ROW) {
         snprintf(sql, sizeof sql, "INSERT INTO %s VALUES(%s)", (const char *)sqlite3_column_text(q, 0),
                  (const char *)sqlite3_column_text(q, 1));
-        if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
-            fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+        change(db, sql);
     }
     sqlite3_finalize(q);
 }
 
-/* The ring's own number is the only one that is none of the file's. */
-static bool stays(const char *table, const char *column)
+/* The least value of each of COLUMNS is WANTED; that of mark.ring_seq, the ring's own number, is OWN.  How
+ * many. */
+static int all_are(sqlite3 *db, const char *columns, int64_t wanted, int64_t own)
 {
-    return !strcmp(table, "mark") && !strcmp(column, "ring_seq");
-}
-
-TEST(every_number_of_an_event_moves, make_dir, drop_dir)
-{
-    char why[256] = "", sql[256];
-    sqlite3_close(empty(into));
-    sqlite3 *db = empty(from);
-    fill(db);
-    snprintf(sql, sizeof sql, "INSERT INTO ev(seq, op, mate) VALUES(6, %d, 1), (7, %d, 1)", VS_OP_LIMIT,
-             VS_OP_OVERHEAD);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
-    if (merge(0, why, sizeof why))
-        fail_msg("%s", why);
-
-    assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
-    sqlite3_stmt *q;
-    int columns = 0;
-    assert_int_equal(sqlite3_prepare_v2(db, EACH_NUMBER, -1, &q, NULL), SQLITE_OK);
-    for (; sqlite3_step(q) == SQLITE_ROW; columns++) {
+    int n = 0;
+    sqlite3_stmt *q = query(db, columns);
+    for (; sqlite3_step(q) == SQLITE_ROW; n++) {
         const char *table = (const char *)sqlite3_column_text(q, 0);
         const char *column = (const char *)sqlite3_column_text(q, 1);
+        char sql[256];
         snprintf(sql, sizeof sql, "SELECT min(%s) FROM %s", column, table);
-        int64_t want = 5 + (stays(table, column) ? 0 : INT64_C(1) << 40), got = number(db, sql);
-        if (got != want)
-            fail_msg("%s.%s is %lld", table, column, (long long)got);
+        bool stays = !strcmp(table, "mark") && !strcmp(column, "ring_seq");
+        if (number(db, sql) != (stays ? own : wanted))
+            fail_msg("%s.%s is %lld", table, column, (long long)number(db, sql));
     }
     sqlite3_finalize(q);
-    assert_true(columns > 25);
+    return n;
+}
+
+TEST(every_number_of_an_event_moves, make_paths, drop_dir)
+{
+    char sql[256];
+    sqlite3_close(empty(into));
+    sqlite3 *db = empty(from);
+    fill(db, TABLES("seq", "5"));
+    snprintf(sql, sizeof sql, "INSERT INTO ev(seq, op, mate) VALUES(6, %d, 1), (7, %d, 1)", VS_OP_LIMIT,
+             VS_OP_OVERHEAD);
+    change(db, sql);
+    sqlite3_close(db);
+    db = merged();
+    assert_true(all_are(db, COLUMNS("seq"), 5 + (INT64_C(1) << 40), 5) > 25);
     assert_int_equal(number(db, "SELECT mate FROM ev WHERE op = 5"), 5 + (INT64_C(1) << 40));
     snprintf(sql, sizeof sql, "SELECT sum(mate) FROM ev WHERE op IN (%d, %d)", VS_OP_LIMIT, VS_OP_OVERHEAD);
     assert_int_equal(number(db, sql), 2); /* a direction, no number */
     sqlite3_close(db);
 }
 
-#define PHASED_TABLE                                                                                         \
-    "SELECT m.name, group_concat(9) FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = "       \
-    "'table' GROUP BY m.name HAVING max(c.name LIKE '%phase')"
-#define EACH_PHASE                                                                                           \
-    "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' "        \
-    "AND c.name LIKE '%phase'"
-
 /* The same number is another phase in another file. */
-TEST(phases_are_matched_by_their_names, make_dir, drop_dir)
+TEST(phases_are_matched_by_their_names, make_paths, drop_dir)
 {
-    char why[256] = "", sql[512];
-    sqlite3 *db = empty(into);
-    assert_int_equal(
-        sqlite3_exec(db, "INSERT INTO phase VALUES(0, 'none'), (9, 'loading')", NULL, NULL, NULL), SQLITE_OK);
+    make(into, "INSERT INTO phase VALUES(0, 'none'), (9, 'loading')");
+    sqlite3 *db = empty(from);
+    fill(db, TABLES("phase", "9"));
+    change(db, "INSERT INTO phase VALUES(0, 'none'), (9, 'warm-up'), (3, 'loading');"
+               "UPDATE zone SET held = '[[9,4096,512],[3,1,0],[-1,5,0]]'");
     sqlite3_close(db);
-    db = empty(from);
-    sqlite3_stmt *q;
-    assert_int_equal(sqlite3_prepare_v2(db, PHASED_TABLE, -1, &q, NULL), SQLITE_OK);
-    while (sqlite3_step(q) == SQLITE_ROW) {
-        snprintf(sql, sizeof sql, "INSERT INTO %s VALUES(%s)", (const char *)sqlite3_column_text(q, 0),
-                 (const char *)sqlite3_column_text(q, 1));
-        if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
-            fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-    }
-    sqlite3_finalize(q);
-    assert_int_equal(sqlite3_exec(db,
-                                  "INSERT INTO phase VALUES(0, 'none'), (9, 'warm-up'), (3, 'loading');"
-                                  "UPDATE zone SET held = '[[9,4096,512],[3,1,0],[-1,5,0]]'",
-                                  NULL, NULL, NULL),
-                     SQLITE_OK);
-    sqlite3_close(db);
-    if (merge(0, why, sizeof why))
-        fail_msg("%s", why);
-
-    assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
+    db = merged();
     assert_int_equal(number(db, "SELECT id FROM phase WHERE name = 'warm-up'"), 10);
     assert_int_equal(number(db, "SELECT count(*) FROM phase"), 3);
-    int columns = 0;
-    assert_int_equal(sqlite3_prepare_v2(db, EACH_PHASE, -1, &q, NULL), SQLITE_OK);
-    for (; sqlite3_step(q) == SQLITE_ROW; columns++) {
-        const char *table = (const char *)sqlite3_column_text(q, 0);
-        const char *column = (const char *)sqlite3_column_text(q, 1);
-        snprintf(sql, sizeof sql, "SELECT min(%s) FROM %s", column, table);
-        if (number(db, sql) != 10)
-            fail_msg("%s.%s is %lld", table, column, (long long)number(db, sql));
-    }
-    sqlite3_finalize(q);
-    assert_true(columns >= 10);
+    assert_true(all_are(db, COLUMNS("phase"), 10, 10) >= 10);
     assert_int_equal(number(db, "SELECT held = '[[10,4096,512],[9,1,0],[-1,5,0]]' FROM zone"), 1);
     sqlite3_close(db);
 }
@@ -179,13 +138,12 @@ TEST(phases_are_matched_by_their_names, make_dir, drop_dir)
     "INSERT INTO pool_use(process, device, pool) VALUES(1, 0, %d)"
 
 /* The same names under ids that begin at N, modules at BASE, and a line of the program. */
-static void write_names(sqlite3 *db, int n, int base, int line)
+static void write_names(const char *path, int n, int base, int line)
 {
     char sql[2048];
     snprintf(sql, sizeof sql, NAMES, n, n + 1, n, base, n + 1, base, n, n, n + 1, n + 1, n + 2, line, n,
              n + 2, n + 2, n + 1, n, n, n, n + 2, n + 1, n);
-    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    make(path, sql);
 }
 
 #define STACK_OF(seq)                                                                                        \
@@ -194,18 +152,11 @@ static void write_names(sqlite3 *db, int n, int base, int line)
     "l.id = s.line WHERE e.seq = " seq " AND o.text = 'libx.so' AND m.path = '/lib/x' AND p.frame = l.id "   \
     "AND l.function = 'main' AND l.line = "
 
-TEST(names_that_files_share_stand_once_and_others_are_added, make_dir, drop_dir)
+TEST(names_that_files_share_stand_once_and_others_are_added, make_paths, drop_dir)
 {
-    char why[256] = "";
-    sqlite3 *db = empty(into);
-    write_names(db, 3, 4096, 7);
-    sqlite3_close(db);
-    db = empty(from);
-    write_names(db, 50, 4096, 7);
-    sqlite3_close(db);
-    if (merge(0, why, sizeof why))
-        fail_msg("%s", why);
-    assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
+    write_names(into, 3, 4096, 7);
+    write_names(from, 50, 4096, 7);
+    sqlite3 *db = merged();
     assert_int_equal(number(db, "SELECT count(*) FROM string"), 2);
     assert_int_equal(number(db, "SELECT count(*) FROM module"), 2);
     assert_int_equal(number(db, "SELECT count(*) FROM frame"), 3);
@@ -219,17 +170,9 @@ TEST(names_that_files_share_stand_once_and_others_are_added, make_dir, drop_dir)
     sqlite3_close(db);
 
     /* another line, and modules elsewhere: with a build ID it is the same one, without not */
-    remove(into);
-    remove(from);
-    db = empty(into);
-    write_names(db, 3, 4096, 7);
-    sqlite3_close(db);
-    db = empty(from);
-    write_names(db, 3, 8192, 8);
-    sqlite3_close(db);
-    if (merge(0, why, sizeof why))
-        fail_msg("%s", why);
-    assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
+    write_names(into, 3, 4096, 7);
+    write_names(from, 3, 8192, 8);
+    db = merged();
     assert_int_equal(number(db, "SELECT count(*) FROM string"), 2);
     assert_int_equal(number(db, "SELECT count(*) FROM module"), 3);
     assert_int_equal(number(db, "SELECT count(*) FROM frame"), 5);
@@ -240,23 +183,15 @@ TEST(names_that_files_share_stand_once_and_others_are_added, make_dir, drop_dir)
 }
 
 /* A table that does not end would fill the disk. */
-TEST(copying_takes_no_more_steps_than_it_may, make_dir, drop_dir)
+TEST(copying_takes_no_more_steps_than_it_may, make_paths, drop_dir)
 {
     char why[256] = "";
-    sqlite3 *db = empty(into);
-    sqlite3_close(db);
-    db = empty(from);
-    assert_int_equal(
-        sqlite3_exec(db,
-                     "INSERT INTO mismatch(seq) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT "
-                     "i + 1 FROM n WHERE i < 20000) SELECT i FROM n",
-                     NULL, NULL, NULL),
-        SQLITE_OK);
-    sqlite3_close(db);
+    sqlite3_close(empty(into));
+    make(from,
+         "INSERT INTO mismatch(seq) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE "
+         "i < 20000) SELECT i FROM n");
     assert_int_equal(merge(20000, why, sizeof why), -1);
     assert_non_null(strstr(why, "interrupted"));
-    assert_int_equal(sqlite3_open(into, &db), SQLITE_OK);
-    assert_int_equal(number(db, "SELECT count(*) FROM mismatch"), 0);
-    sqlite3_close(db);
+    assert_int_equal(ask(into, "SELECT count(*) FROM mismatch"), 0);
     assert_int_equal(merge(0, why, sizeof why), 0);
 }

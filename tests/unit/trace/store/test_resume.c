@@ -8,13 +8,10 @@
  * ledger knows and the database does not tell shows here.
  */
 #define _GNU_SOURCE
-#include <inttypes.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <sqlite3.h>
-
-#include "unit/test.h"
+#include "unit/trace/db_kit.h"
 #include "any_events.h"
 #include "trace/store/vfs.h"
 #include "trace/writer/writer.h"
@@ -26,8 +23,6 @@
 #define SEEDS 16 /* of tests/run.sh full: 400 */
 #endif
 #define BATCHES 45 /* of a recording, about */
-
-static char dir[64];
 
 /* ---- the two recordings ---- */
 
@@ -122,8 +117,7 @@ static void record_in_child(const char *name, uint64_t seed, int events, uint64_
 
 static void show(sqlite3 *db, const char *sql)
 {
-    sqlite3_stmt *q;
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
+    sqlite3_stmt *q = query(db, sql);
     for (int n = 0; n < 4 && sqlite3_step(q) == SQLITE_ROW; n++) {
         fputs("   ", stderr);
         for (int i = 0; i < sqlite3_column_count(q); i++)
@@ -131,17 +125,6 @@ static void show(sqlite3 *db, const char *sql)
         fputc('\n', stderr);
     }
     sqlite3_finalize(q);
-}
-
-static int64_t number(sqlite3 *db, const char *sql)
-{
-    sqlite3_stmt *q;
-    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
-        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    return value;
 }
 
 /* Rows of TABLE that only one of the databases has. */
@@ -166,19 +149,13 @@ static int differences(sqlite3 *db, const char *table, uint64_t seed)
 
 static int compare(uint64_t seed)
 {
-    sqlite3 *db;
-    sqlite3_stmt *q;
-    char path[128], sql[256];
+    char whole[128], cut[128];
     int found = 0;
-    snprintf(path, sizeof path, "%s/whole.db", dir);
-    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    snprintf(sql, sizeof sql, "ATTACH '%s/cut.db' AS other", dir);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db,
-                                        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN "
-                                        "('meta', 'process') AND name NOT LIKE 'sqlite_%'",
-                                        -1, &q, NULL),
-                     SQLITE_OK);
+    snprintf(whole, sizeof whole, "%s/whole.db", dir);
+    snprintf(cut, sizeof cut, "%s/cut.db", dir);
+    sqlite3 *db = look_both(whole, cut, "other");
+    sqlite3_stmt *q = query(db, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN "
+                                "('meta', 'process') AND name NOT LIKE 'sqlite_%'");
     while (sqlite3_step(q) == SQLITE_ROW)
         found += differences(db, (const char *)sqlite3_column_text(q, 0), seed);
     sqlite3_finalize(q);
@@ -319,12 +296,8 @@ static void watch_refusals(const char *name, enum end end)
 static int64_t asked(const char *name, const char *sql)
 {
     char path[128];
-    sqlite3 *db;
     snprintf(path, sizeof path, "%s/%s.db", dir, name);
-    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    int64_t value = number(db, sql);
-    sqlite3_close(db);
-    return value;
+    return ask(path, sql);
 }
 
 static int64_t counted(const char *name, const char *counter)
@@ -389,19 +362,6 @@ TEST(what_comes_after_a_clean_end_goes_on_with_its_steps_and_figures)
     assert_int_equal(asked("late", "SELECT min(step) = 9 AND max(step) = 10 FROM oom"), 1);
     assert_int_equal(asked("late", "SELECT count(*) = 2 AND min(process_used_bytes) = 700 FROM oom"), 1);
     forget_files();
-}
-
-static int make_dir(void **state)
-{
-    strcpy(dir, "/tmp/vs_resume.XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int drop_dir(void **state)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    return getenv("KEEP") ? 0 : system(command);
 }
 
 int main(void)

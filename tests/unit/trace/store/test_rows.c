@@ -5,14 +5,12 @@
 #define _GNU_SOURCE
 #include <unistd.h>
 
-#include <sqlite3.h>
-
-#include "unit/test.h"
+#include "unit/trace/db_kit.h"
 #include "trace/store/store.h"
 
 #define ROWS 30000
 
-static char dir[64], db_path[128];
+static char db_path[128];
 static struct vs_journal *journal;
 static struct vs_ledger *ledger;
 static struct vs_store *store;
@@ -22,8 +20,7 @@ static uint64_t seq, random_state;
 static int open_store(void **state)
 {
     char path[128], why[256] = "";
-    strcpy(dir, "/tmp/vs_rows.XXXXXX");
-    if (!mkdtemp(dir))
+    if (make_dir(state))
         return -1;
     snprintf(path, sizeof path, "%s/j", dir);
     snprintf(db_path, sizeof db_path, "%s/db", dir);
@@ -37,16 +34,14 @@ static int open_store(void **state)
 
 static int close_store(void **state)
 {
-    char command[128];
     vs_journal_close(journal);
     vs_ledger_free(ledger);
     vs_output_free(&out);
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    return system(command);
+    return drop_dir(state);
 }
 
 /* Any number of bits up to MAX, so that every width comes. */
-static uint64_t number(int max)
+static uint64_t any(int max)
 {
     random_state ^= random_state << 13;
     random_state ^= random_state >> 7;
@@ -58,13 +53,13 @@ static uint64_t number(int max)
 /* A multiple of 2 MiB, so many more than DIRECT, or any number. */
 static uint64_t random_reserved(uint64_t direct)
 {
-    switch (number(8) % 4) {
+    switch (any(8) % 4) {
     case 0:
-        return number(40) << 21;
+        return any(40) << 21;
     case 1:
-        return direct + (number(39) << 21);
+        return direct + (any(39) << 21);
     case 2:
-        return number(61);
+        return any(61);
     default:
         return direct;
     }
@@ -72,19 +67,19 @@ static uint64_t random_reserved(uint64_t direct)
 
 static void add_row(uint64_t gap)
 {
-    uint64_t failed = 0, direct = number(61);
+    uint64_t failed = 0, direct = any(61);
     vs_list_push(&out.rows, failed,
                  (struct vs_row){.seq = seq += 1 + gap,
-                                 .t = (int64_t)number(63),
-                                 .op = (uint8_t)number(8),
-                                 .device = (int8_t)number(8),
-                                 .phase = (uint32_t)number(32),
-                                 .address = number(63),
-                                 .size = number(63) << 9 >> number(5),
-                                 .range = (uint32_t)number(32),
-                                 .stack = (uint32_t)number(32),
-                                 .mate = number(63),
-                                 .framework = number(54) * 512,
+                                 .t = (int64_t)any(63),
+                                 .op = (uint8_t)any(8),
+                                 .device = (int8_t)any(8),
+                                 .phase = (uint32_t)any(32),
+                                 .address = any(63),
+                                 .size = any(63) << 9 >> any(5),
+                                 .range = (uint32_t)any(32),
+                                 .stack = (uint32_t)any(32),
+                                 .mate = any(63),
+                                 .framework = any(54) * 512,
                                  .direct = direct,
                                  .reserved = random_reserved(direct)});
     assert_int_equal(failed, 0);
@@ -133,11 +128,8 @@ static void assert_row(sqlite3_stmt *q, const struct vs_row *r)
 /* Another program reads what stands in `out`. */
 static void assert_written(void)
 {
-    sqlite3 *db;
-    sqlite3_stmt *q;
-    assert_int_equal(sqlite3_open_v2(db_path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, "SELECT * FROM ev WHERE seq >= ? ORDER BY seq", -1, &q, NULL),
-                     SQLITE_OK);
+    sqlite3 *db = look(db_path);
+    sqlite3_stmt *q = query(db, "SELECT * FROM ev WHERE seq >= ? ORDER BY seq");
     sqlite3_bind_int64(q, 1, (int64_t)out.rows.at[0].seq);
     for (size_t i = 0; i < out.rows.n; i++) {
         assert_int_equal(sqlite3_step(q), SQLITE_ROW);
@@ -145,11 +137,8 @@ static void assert_written(void)
     }
     assert_int_equal(sqlite3_step(q), SQLITE_DONE);
     sqlite3_finalize(q);
-    assert_int_equal(sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &q, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-    assert_string_equal((const char *)sqlite3_column_text(q, 0), "ok");
-    sqlite3_finalize(q);
     sqlite3_close(db);
+    sound(db_path);
 }
 
 static void check_batch(void)
@@ -175,7 +164,7 @@ TEST(numbers_of_every_width_come_back, open_store, close_store)
 TEST(rows_behind_gaps_keep_their_numbers, open_store, close_store)
 {
     for (int i = 0; i < ROWS / 10; i++)
-        add_row(number(3) < 6 ? 0 : number(20));
+        add_row(any(3) < 6 ? 0 : any(20));
     check_batch();
     for (int i = 0; i < 300; i++)
         add_row(i % 100 == 0);
@@ -187,7 +176,7 @@ static void run_elsewhere(const char *sql)
 {
     sqlite3 *db;
     assert_int_equal(sqlite3_open(db_path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    change(db, sql);
     sqlite3_close(db);
 }
 
@@ -204,19 +193,6 @@ TEST(an_index_made_meanwhile_changes_no_row, open_store, close_store)
     assert_int_equal(vs_store_close(store, 1), 0);
 }
 
-static int64_t ask(const char *sql)
-{
-    sqlite3 *db;
-    sqlite3_stmt *q;
-    assert_int_equal(sqlite3_open_v2(db_path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    sqlite3_close(db);
-    return value;
-}
-
 TEST(a_size_that_nobody_could_say_is_null, open_store, close_store)
 {
     for (int i = 0; i < 3; i++)
@@ -224,8 +200,8 @@ TEST(a_size_that_nobody_could_say_is_null, open_store, close_store)
     out.rows.at[1].size = VS_BYTES_UNKNOWN;
     struct vs_commit c = {.out = &out, .ledger = ledger, .seq = seq, .ring_seq = seq};
     assert_int_equal(vs_store_commit(store, &c), 0);
-    assert_int_equal(ask("SELECT count(*) FROM ev WHERE size IS NULL AND seq = 2"), 1);
-    assert_int_equal(ask("SELECT count(*) FROM ev WHERE size IS NULL"), 1);
+    assert_int_equal(ask(db_path, "SELECT count(*) FROM ev WHERE size IS NULL AND seq = 2"), 1);
+    assert_int_equal(ask(db_path, "SELECT count(*) FROM ev WHERE size IS NULL"), 1);
     assert_int_equal(vs_store_close(store, 1), 0);
 }
 
@@ -246,7 +222,7 @@ TEST(a_strangers_row_stops_the_batch, open_store, close_store)
         struct vs_commit c = {.out = &out, .ledger = ledger, .seq = seq, .ring_seq = seq};
         assert_true(vs_store_commit(store, &c) < 0);
         vs_output_clear(&out);
-        assert_int_equal(ask("SELECT count(*) FROM ev WHERE t IS NOT NULL"), 10);
+        assert_int_equal(ask(db_path, "SELECT count(*) FROM ev WHERE t IS NOT NULL"), 10);
         run_elsewhere("DELETE FROM ev WHERE t IS NULL");
     }
     assert_int_equal(vs_store_close(store, 1), 0);

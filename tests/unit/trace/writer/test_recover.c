@@ -4,12 +4,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "unit/test.h"
+#include "unit/trace/db_kit.h"
 #include "trace/journal/format.h"
 #include "trace/writer/writer.h"
 
@@ -20,8 +19,6 @@ struct job {
     struct vs_journal *j;
     uint64_t events;
 };
-
-static char dir[64];
 
 static void in_dir(char out[256], const char *name)
 {
@@ -87,18 +84,6 @@ static long recover(struct job *job, const char *database)
     return vs_recover(job->vsj, database, job->why, sizeof job->why);
 }
 
-static int64_t ask(const char *path, const char *sql)
-{
-    sqlite3 *db;
-    sqlite3_stmt *s;
-    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
-    int64_t value = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int64(s, 0) : -1;
-    sqlite3_finalize(s);
-    sqlite3_close(db);
-    return value;
-}
-
 static bool exists(const char *path)
 {
     struct stat st;
@@ -139,7 +124,7 @@ static bool is_root(void)
     return geteuid() == 0;
 }
 
-#define MERGED "SELECT value FROM meta WHERE key='journal_merged'"
+#define MERGED "SELECT coalesce(max(value), -1) FROM meta WHERE key='journal_merged'" /* -1: nobody says */
 #define ROWS   "SELECT count(*) FROM ev"
 
 /* ---- what a recovery leaves ---- */
@@ -399,20 +384,7 @@ TEST(nothing_is_written_for_another_user)
     assert_int_equal(chown(dir, 0, 0), 0);
 }
 
-static int make_directory(void **state)
-{
-    strcpy(dir, "/tmp/vramscope-test-recover.XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_directory(void **state)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    return system(command);
-}
-
 int main(void)
 {
-    return run_all_tests(make_directory, remove_directory);
+    return run_all_tests(make_dir, drop_dir);
 }
