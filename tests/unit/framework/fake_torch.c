@@ -97,18 +97,3 @@ void *fake_current_node(void)
 void fake_unpack(void) {}
 extern const struct type fake_node_type __asm__("_ZTIN5torch8autograd4NodeE");
 const struct type fake_node_type = {NULL, "N5torch8autograd4NodeE", BASE};
-
-/* Tensors that need no memory: what bench_tensors measures the note beside. */
-struct sizes {
-    const int64_t *at;
-    size_t n;
-};
-void *fake_generic(void *to, struct sizes size, void *allocator, uint64_t keys, uint64_t type,
-                   uint64_t format) __asm__("_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_"
-                                            "9AllocatorENS1_14DispatchKeySetENS1_"
-                                            "10ScalarTypeESt8optionalINS1_12MemoryFormatEE");
-void *fake_generic(void *to, struct sizes size, void *allocator, uint64_t keys, uint64_t type,
-                   uint64_t format)
-{
-    return to;
-}
