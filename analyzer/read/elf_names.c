@@ -5,7 +5,6 @@
  * are sorted, not the symbols, and each symbol is matched once with the addresses that it contains.
  */
 #include "elf_names.h"
-#include "debuginfod.h"
 #include "guard.h"
 
 #include <elfutils/libdw.h>
@@ -52,17 +51,12 @@ struct elf_file {
     Elf *elf;
 };
 
-static bool read_elf(struct elf_file *file, int fd)
-{
-    elf_version(EV_CURRENT);
-    file->fd = fd;
-    file->elf = fd < 0 ? NULL : elf_begin(fd, ELF_C_READ_MMAP, NULL);
-    return file->elf && elf_kind(file->elf) == ELF_K_ELF;
-}
-
 static bool open_elf(const char *path, struct elf_file *file)
 {
-    return read_elf(file, guard_open(path)); /* the path comes from the database and may be anything */
+    elf_version(EV_CURRENT);
+    file->fd = guard_open(path); /* the path comes from the database and may be anything */
+    file->elf = file->fd < 0 ? NULL : elf_begin(file->fd, ELF_C_READ_MMAP, NULL);
+    return file->elf && elf_kind(file->elf) == ELF_K_ELF;
 }
 
 static void close_elf(struct elf_file *file)
@@ -232,16 +226,7 @@ static void add_lines(Elf *elf, int64_t deadline, struct name_query *queries, si
 
 /* ---- all of it ---- */
 
-static void ask_debug_file(struct elf_file *file, const char *build_id, int64_t deadline,
-                           struct name_query *queries, size_t count)
-{
-    if (same_file(file, build_id, 0)) {
-        offer_symbols(file->elf, deadline, queries, count);
-        add_lines(file->elf, deadline, queries, count);
-    }
-}
-
-/* Distributions put stripped symbols into /usr/lib/debug/.build-id/ab/cdef….debug, or onto a server. */
+/* Distributions put stripped symbols into /usr/lib/debug/.build-id/ab/cdef….debug. */
 static void ask_debug_files(const char *build_id, int64_t deadline, struct name_query *queries, size_t count)
 {
     char path[256];
@@ -249,13 +234,10 @@ static void ask_debug_files(const char *build_id, int64_t deadline, struct name_
     if (!build_id || strlen(build_id) < 4)
         return;
     snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, build_id + 2);
-    bool found = open_elf(path, &file);
-    if (!found) {
-        close_elf(&file);
-        found = read_elf(&file, debuginfod_file(build_id, deadline));
+    if (open_elf(path, &file) && same_file(&file, build_id, 0)) {
+        offer_symbols(file.elf, deadline, queries, count);
+        add_lines(file.elf, deadline, queries, count);
     }
-    if (found)
-        ask_debug_file(&file, build_id, deadline, queries, count);
     close_elf(&file);
 }
 

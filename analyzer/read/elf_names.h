@@ -2,8 +2,7 @@
  * elf_names.h - function names and source lines for addresses in one ELF file.
  *
  * From the symbol tables (.symtab, .dynsym) and, where the file carries DWARF, its line table; of a stripped
- * file from the separate debug file, where one is installed or a server has it (debuginfod.h).  C++ names are
- * demangled.
+ * file from the separate debug file, where one is installed.  C++ names are demangled.
  */
 #ifndef VS_READ_ELF_NAMES_H
 #define VS_READ_ELF_NAMES_H
