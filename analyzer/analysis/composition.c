@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/event.h"
-#include "read/curve.h"
+#include "read/events.h"
 #include "read/living.h"
 
 #define MOST_EVENTS 5000000            /* some seconds */
@@ -76,18 +75,11 @@ static void begin_columns(struct walk *w, size_t x)
 
 static size_t group_of_event(const struct walk *w, int64_t seq)
 {
-    size_t low = 0, high = w->owner_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (w->owners[middle].seq < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < w->owner_count && w->owners[low].seq == seq ? w->owners[low].group : 0;
+    const struct owner *owner = FIND(seq, w->owners, w->owner_count);
+    return owner ? owner->group : 0;
 }
 
-static size_t group_of_birth(struct walk *w, const struct trace_delta *e)
+static size_t group_of_birth(struct walk *w, const struct trace_row *e)
 {
     if (w->by == COMPOSITION_PHASE)
         return e->phase >= 0 && (size_t)e->phase < w->phase_count ? w->group_of_phase[e->phase] : 0;
@@ -95,18 +87,17 @@ static size_t group_of_birth(struct walk *w, const struct trace_delta *e)
         w->role_next++;
     bool known = w->role_next < w->role_count && w->roles[w->role_next].seq == e->seq;
     size_t group = known ? vs_role_named(w->roles[w->role_next].role) : 0;
-    return group ? group : group_of_made(w->t, (int)e->phase);
+    return group ? group : group_of_made(w->t, e->phase);
 }
 
 /* What is more than the block's size is a change of something else that was lost. */
-static int64_t own_change(const struct trace_delta *e, int64_t change)
+static int64_t own_change(const struct trace_row *e, int64_t change)
 {
-    if (change > e->size)
-        return e->size;
-    return change < -e->size ? -e->size : change;
+    int64_t size = e->size > 0 ? e->size : 0;
+    return change > size ? size : change < -size ? -size : change;
 }
 
-static bool take(void *context, const struct trace_delta *e)
+static bool take(void *context, const struct trace_row *e)
 {
     struct walk *w = context;
     if (e->t > w->columns->to)
@@ -114,11 +105,12 @@ static bool take(void *context, const struct trace_delta *e)
     size_t group = e->mate > 0 ? group_of_event(w, e->mate) : group_of_birth(w, e);
     *PUSH(w->owners, w->owner_count) = (struct owner){e->seq, group};
     size_t x = columns_index(w->columns, e->t);
+    int64_t allocated = e->framework + e->direct;
     if (e->t >= w->columns->from)
         begin_columns(w, x);
-    int64_t own = w->now[group] + own_change(e, e->allocated - w->allocated);
+    int64_t own = w->now[group] + own_change(e, allocated - w->allocated);
     w->now[group] = own < 0 ? 0 : own > MOST_BYTES ? MOST_BYTES : own;
-    w->allocated = e->allocated;
+    w->allocated = allocated;
     if (e->t >= w->columns->from && w->allocated > w->best[x])
         snapshot(w, x);
     return true;
@@ -161,7 +153,8 @@ int composition_load(struct composition *c, struct trace *t, int64_t device, con
                      .now = xrealloc(NULL, c->groups * sizeof *w.now),
                      .best = xrealloc(NULL, columns->n * sizeof *w.best)};
     memset(w.now, 0, c->groups * sizeof *w.now);
-    int result = trace_deltas(t, device, take, &w);
+    const struct trace_part part = {device, 0, INT64_MAX, EVENTS_TOTALS};
+    int result = trace_rows(t, &part, take, &w);
     finish(&w);
     free(w.now);
     free(w.best);

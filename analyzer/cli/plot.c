@@ -94,7 +94,7 @@ static int choose_by(struct picture *p, struct trace *traces, size_t n, const ch
         const char *why = by && strcmp(by, "none") != 0 ? composition_none(&traces[i]) : NULL;
         if (why)
             return complain("plot: --by: %s can't be divided, as %s: leave out --by", traces[i].path, why);
-        roles = roles || trace_has_roles(&traces[i]);
+        roles = roles || trace_follows(&traces[i]);
     }
     if (by && !strcmp(by, "role") && !roles)
         return complain("plot: --by=role: no block of %s has a role: record with vramscope run --access",

@@ -11,8 +11,6 @@
 #include <string.h>
 
 #include "base/shown.h"
-#include "read/lives.h"
-#include "read/stream.h"
 #include "read/stacks.h"
 #include "trace/journal/journal.h"
 #include "unit_names.h"
@@ -88,22 +86,17 @@ static size_t count_ids(struct trace *t, const struct trace_stacks *stacks)
     return 0;
 }
 
-static int read_layers(struct trace *t, struct edit_facts *f)
+static int read_layers(struct trace *t, const struct trace_stacks *stacks, struct edit_facts *f)
 {
-    struct trace_stacks stacks;
     struct names layers = {0};
-    if (trace_stacks(t, &stacks))
+    f->stack_count = count_ids(t, stacks);
+    if (!f->stack_count)
         return -1;
-    f->stack_count = count_ids(t, &stacks);
-    if (!f->stack_count) {
-        trace_free_stacks(&stacks);
-        return -1;
-    }
     f->stacks = xrealloc(NULL, f->stack_count * sizeof *f->stacks);
     memset(f->stacks, 0, f->stack_count * sizeof *f->stacks);
     names_number(&layers, "", 0);
-    for (size_t i = 0; i < stacks.count; i++) {
-        const struct trace_stack_row *row = &stacks.rows[i];
+    for (size_t i = 0; i < stacks->count; i++) {
+        const struct trace_stack_row *row = &stacks->rows[i];
         if (row->id <= 0 || row->id >= (int64_t)f->stack_count)
             continue;
         if (!row->layer)
@@ -115,7 +108,6 @@ static int read_layers(struct trace *t, struct edit_facts *f)
     for (; f->layer_count < layers.n; f->layer_count++)
         f->layer_names[f->layer_count] = xstrdup(layers.text[f->layer_count]);
     names_free(&layers);
-    trace_free_stacks(&stacks);
     return 0;
 }
 
@@ -146,32 +138,35 @@ static void see_frame(struct edit_stack *s, const struct trace_frame *frame)
                  begins(name, "SafeSoftmaxBackward");
 }
 
-static int read_frames(struct trace *t, struct edit_facts *f)
+static void read_frames(const struct trace_stacks *stacks, struct edit_facts *f)
 {
-    struct trace_paths paths;
-    if (trace_load_paths(t, &paths))
-        return -1;
     for (size_t i = 1; i < f->stack_count; i++) {
-        const struct trace_node *node = trace_find_node(&paths, (int64_t)i);
+        const struct trace_stack_row *node = trace_find_stack(stacks, (int64_t)i);
         if (!node)
             continue;
         struct edit_stack *s = &f->stacks[i];
-        if (node->parent > 0 && node->parent < (int64_t)i) { /* a parent comes before its children */
+        if (node->parent) { /* a parent comes before its children */
             const struct edit_stack *above = &f->stacks[node->parent];
             uint16_t layer = s->layer;
             *s = *above;
             s->layer = layer;
         }
-        if (node->frame >= 0 && (size_t)node->frame < paths.frame_count && paths.frames[node->frame].function)
-            see_frame(s, &paths.frames[node->frame]);
+        const struct trace_frame_row *row = trace_find_frame(stacks, node->frame);
+        if (row && row->is.function)
+            see_frame(s, &row->is);
     }
-    trace_free_paths(&paths);
-    return 0;
 }
 
 int stacks_read(struct trace *t, struct edit_facts *facts)
 {
-    return read_layers(t, facts) || read_frames(t, facts) ? -1 : 0;
+    struct trace_stacks stacks;
+    if (trace_stacks(t, &stacks))
+        return -1;
+    int result = read_layers(t, &stacks, facts);
+    if (!result)
+        read_frames(&stacks, facts);
+    trace_free_stacks(&stacks);
+    return result;
 }
 
 /* ---- units ---- */

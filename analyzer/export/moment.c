@@ -111,7 +111,7 @@ static int load_at(struct trace *t, const struct export_options *o, int64_t when
                              .bytes = trace_allocated_at(t, devices[i], seq),
                              .at_least = peak->at_least,
                              .what = "then"};
-        if (trace_live_after(t, devices[i], seq, &m->live, &m->count))
+        if (trace_live_at(t, devices[i], seq, &m->live, &m->count))
             status = complain("%s", t->why);
     }
     free(devices);

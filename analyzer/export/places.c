@@ -15,7 +15,7 @@ enum { DEEPEST = 1024 }; /* frames of a stack: more are no recording's */
 int places_load(struct places *p, struct trace *t, enum export_frames frames)
 {
     *p = (struct places){.frames = frames};
-    if (trace_load_paths(t, &p->stacks))
+    if (trace_stacks(t, &p->stacks))
         return -1;
     p->at = xrealloc(NULL, (p->stacks.frame_count + 1) * sizeof *p->at);
     memset(p->at, 0, (p->stacks.frame_count + 1) * sizeof *p->at);
@@ -29,12 +29,12 @@ void places_free(struct places *p)
     free(p->owned);
     free(p->at);
     free(p->path);
-    trace_free_paths(&p->stacks);
+    trace_free_stacks(&p->stacks);
 }
 
-static bool wanted(const struct places *p, int64_t frame)
+static bool wanted(const struct places *p, const struct trace_frame *frame)
 {
-    int64_t kind = frame < 0 ? VS_FRAME_LAYER : p->stacks.frames[frame].kind;
+    int64_t kind = frame->kind;
     if (kind == VS_FRAME_LAYER)
         return false;
     bool python = kind == VS_FRAME_PYTHON || kind == VS_FRAME_NODE;
@@ -43,12 +43,13 @@ static bool wanted(const struct places *p, int64_t frame)
 
 const int64_t *places_path(struct places *p, int64_t id, size_t *n)
 {
-    const struct trace_node *node = trace_find_node(&p->stacks, id);
+    const struct trace_stack_row *row = trace_find_stack(&p->stacks, id);
     p->path_count = 0;
-    for (int depth = 0; node && depth < DEEPEST; depth++) {
-        if (wanted(p, node->frame))
-            *PUSH(p->path, p->path_count) = node->frame;
-        node = trace_find_node(&p->stacks, node->parent);
+    for (int depth = 0; row && depth < DEEPEST; depth++) {
+        const struct trace_frame_row *frame = trace_find_frame(&p->stacks, row->frame);
+        if (frame && wanted(p, &frame->is))
+            *PUSH(p->path, p->path_count) = frame - p->stacks.frames;
+        row = trace_find_stack(&p->stacks, row->parent);
     }
     *n = p->path_count;
     return p->path;
@@ -95,7 +96,7 @@ const struct place *places_at(struct places *p, int64_t frame)
 {
     struct place *place = &p->at[frame];
     if (!place->name)
-        make_place(p, &p->stacks.frames[frame], place);
+        make_place(p, &p->stacks.frames[frame].is, place);
     return place;
 }
 

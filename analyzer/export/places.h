@@ -10,6 +10,7 @@
 #define VS_EXPORT_PLACES_H
 
 #include "export.h"
+#include "read/stacks.h"
 
 struct place {
     const char *name, *file; /* never NULL; file "" where nobody knows it */
@@ -18,7 +19,7 @@ struct place {
 };
 
 struct places {
-    struct trace_paths stacks;
+    struct trace_stacks stacks;
     struct place *at; /* by index of the frame; name NULL: not asked for yet */
     char **owned;
     size_t owned_count;

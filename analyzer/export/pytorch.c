@@ -351,12 +351,10 @@ static void free_writer(struct snapshot_writer *w)
     map_free(&w->waits);
     map_free(&w->ending);
     asked_free(&w->asked);
-    free(w->asked_texts);
     texts_free(&w->kept);
     map_free(&w->stacks);
     map_free(&w->own_stacks);
     map_free(&w->frames);
-    map_free(&w->layers);
     trace_role_end(w->roles);
     places_free(&w->places);
 }
@@ -382,7 +380,7 @@ static int prepare(struct snapshot_writer *w, const int64_t *devices, size_t n)
     for (size_t i = 0; i < w->heap_count; i++)
         begin_heap(w, i);
     return places_load(&w->places, w->t, w->o->frames) || trace_ooms_kept(w->t, &w->ooms, &w->oom_count) ||
-                   asked_read(w->t, &w->asked) || trace_asked(w->t, &w->asked_texts, &w->asked_count)
+                   asked_read(w->t, &w->asked)
                ? -1
                : 0;
 }

@@ -20,7 +20,6 @@ struct snapshot_writer {
     struct places places;
     struct map stacks, own_stacks; /* to what is kept: the frames of a stack, those with who held it */
     struct map frames;             /* by index + 1 */
-    struct map layers;             /* of a stack: its frame's index, or that there is none */
     int64_t no_frames;             /* kept; -1: not yet */
     char **owned;
     size_t owned_count;
@@ -29,8 +28,6 @@ struct snapshot_writer {
     struct trace_oom_kept *ooms;
     size_t oom_count;
     struct asked_table asked;
-    struct trace_asked *asked_texts;
-    size_t asked_count;
     struct heap *heaps; /* by device */
     size_t heap_count;
     size_t elements;      /* of the list that is being written */

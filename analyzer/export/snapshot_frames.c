@@ -141,19 +141,10 @@ void snapshot_stack(struct snapshot_writer *w, int64_t stack)
 }
 
 /* The layer that STACK was in, "" for none. */
-static const char *layer_of(struct snapshot_writer *w, int64_t stack)
+static const char *layer_of(const struct snapshot_writer *w, int64_t stack)
 {
-    const struct trace_paths *p = &w->places.stacks;
-    int64_t known = stack > 0 ? map_get(&w->layers, stack) : (int64_t)p->frame_count;
-    if (known < 0) {
-        const struct trace_node *node = trace_find_node(p, stack);
-        while (node && (node->frame < 0 || p->frames[node->frame].kind != VS_FRAME_LAYER))
-            node = trace_find_node(p, node->parent);
-        known = node ? node->frame : (int64_t)p->frame_count;
-        map_put(&w->layers, stack, known);
-    }
-    const char *name = known < (int64_t)p->frame_count ? p->frames[known].function : NULL;
-    return name ? shown(name) : "";
+    const struct trace_stack_row *row = trace_find_stack(&w->places.stacks, stack);
+    return row && row->layer ? shown(row->layer) : "";
 }
 
 void snapshot_begin_entry(struct snapshot_writer *w, const char *action, int64_t size, int64_t stream,

@@ -59,14 +59,14 @@ void snapshot_mark_role(struct snapshot_writer *w, const struct holding *x)
 
 void snapshot_mark_asked(struct snapshot_writer *w, const struct holding *x)
 {
-    const struct trace_asked *asked = trace_find_asked(w->asked_texts, w->asked_count, x->tensor);
-    if (!asked || !asked->made_for || x->op != VS_OP_BLOCK_ALLOC)
+    const struct asked *asked = &w->asked.at[asked_find(&w->asked, x->tensor)];
+    if (!asked->made_for || x->op != VS_OP_BLOCK_ALLOC)
         return;
     snapshot_text(w, "made_for", asked->made_for);
     if (asked->element_type)
         snapshot_text(w, "element_type", asked->element_type);
-    if (asked->shape)
-        snapshot_text(w, "shape", asked->shape);
+    if (asked->extents)
+        snapshot_text(w, "shape", asked->extents);
 }
 
 /* X: who has it; NULL: it is free.  WAITS: it is freed, and other streams may still use it. */

@@ -4,6 +4,7 @@
  */
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sql.h"
 #include "stream.h"
@@ -11,8 +12,10 @@
 
 static bool has_roles(struct trace *t)
 {
-    return trace_sql_one(t, "SELECT 1 WHERE EXISTS (SELECT 1 FROM access) OR EXISTS (SELECT 1 FROM "
-                            "framework_role)") == 1;
+    return trace_sql_one(t,
+                         "SELECT 1 WHERE EXISTS (SELECT 1 FROM access) OR EXISTS (SELECT 1 FROM "
+                         "framework_role)",
+                         0) == 1;
 }
 
 static void read_allocation(struct sqlite3_stmt *s, struct trace_allocation *a)
@@ -85,12 +88,36 @@ static const char live_sql[] =
                                 "FROM "
                                 "named GROUP BY phase, category, stack, role ORDER BY 2 DESC";
 
-int trace_live_after(struct trace *t, int64_t device, int64_t seq, struct trace_live **out, size_t *n)
+int trace_live_at(struct trace *t, int64_t device, int64_t seq, struct trace_live **out, size_t *n)
 {
     return trace_live_rows(t, trace_sql(t, live_sql, 2, seq, device), out, n);
 }
 
 /* ---- roles ---- */
+
+#define ROLES 32 /* more than there are: each text is kept once, however many blocks have it */
+
+int trace_roles(struct trace *t, struct trace_role **out, size_t *n)
+{
+    const char *known[ROLES];
+    size_t count = 0;
+    struct sqlite3_stmt *s =
+        trace_sql(t, "SELECT alloc_seq, role FROM block_role WHERE role IS NOT NULL ORDER BY alloc_seq", 0);
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(s, 1);
+        size_t i = 0;
+        while (i < count && strcmp(known[i], text) != 0)
+            i++;
+        if (i == count && count < ROLES)
+            known[count++] = trace_sql_text(t, s, 1);
+        if (i < count)
+            *PUSH(*out, *n) = (struct trace_role){trace_sql_amount(s, 0), known[i]};
+    }
+    return trace_sql_done(t, s, code);
+}
 
 struct trace_role_finder {
     struct sqlite3_stmt *s, *rule;

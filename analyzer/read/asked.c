@@ -7,21 +7,20 @@
 
 #include "sql.h"
 
-enum { TENSOR = 1, RAW = 3, SIZED = 4 }; /* tensor.kind */
+enum { TENSOR = 1, RAW = 3, SIZED = 4, KINDS }; /* tensor.kind */
 
 /* FNV-1a; shapes of a program are few. */
-static uint64_t number_of(const unsigned char *text)
+static uint64_t number_of(const char *text)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (; text && *text; text++)
-        hash = (hash ^ *text) * UINT64_C(0x100000001b3);
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
     return text ? hash | 1 : 0;
 }
 
-/* Rank, the first extent and the last two, of TEXT, "[4, 2048, 8192]". */
-static void extents_of(const unsigned char *text, struct asked *a)
+/* Rank, the first extent and the last two, of AT, "[4, 2048, 8192]". */
+static void extents_of(const char *at, struct asked *a)
 {
-    const char *at = (const char *)text;
     char *end;
     while (at && (at = strpbrk(at, "0123456789"))) {
         a->rank += a->rank < UINT8_MAX;
@@ -32,20 +31,26 @@ static void extents_of(const unsigned char *text, struct asked *a)
     }
 }
 
-static void take(struct asked_table *a, struct sqlite3_stmt *s)
+static void take(struct trace *t, struct asked_table *a, const struct trace_texts *types,
+                 struct sqlite3_stmt *s)
 {
+    static const char *const made_for[KINDS] = {NULL, "tensor", "storage", "raw"};
     int64_t id = sqlite3_column_int64(s, 0), kind = sqlite3_column_int64(s, 1);
     int64_t type = sqlite3_column_type(s, 2) == SQLITE_NULL ? -1 : sqlite3_column_int64(s, 2);
     if (id <= 0 || a->n >= UINT32_MAX)
         return;
     struct asked asked = {.id = id,
                           .bytes = (uint64_t)trace_sql_amount(s, 3),
-                          .shape = kind == TENSOR ? number_of(sqlite3_column_text(s, 4)) : 0,
+                          .made_for = kind > 0 && kind < KINDS ? made_for[kind] : NULL,
+                          .element_type = trace_name_of(types, type),
+                          .extents = trace_sql_text(t, s, 4),
                           .type = type >= 0 && type < UINT8_MAX ? (uint8_t)(type + 1) : ELEMENT_UNKNOWN,
                           .raw = kind == RAW,
                           .sized = kind == SIZED};
-    if (kind == TENSOR)
-        extents_of(sqlite3_column_text(s, 4), &asked);
+    if (kind == TENSOR) {
+        asked.shape = number_of(asked.extents);
+        extents_of(asked.extents, &asked);
+    }
     *PUSH(a->at, a->n) = asked;
 }
 
@@ -53,12 +58,18 @@ int asked_read(struct trace *t, struct asked_table *out)
 {
     *out = (struct asked_table){0};
     *PUSH(out->at, out->n) = (struct asked){0};
+    struct trace_texts types = {0};
+    if (trace_names(t, "SELECT id, name FROM element_type ORDER BY id", &types)) {
+        free(types.at);
+        return -1;
+    }
     struct sqlite3_stmt *s =
         trace_sql(t, "SELECT id, kind, element_type, request, shape FROM tensor ORDER BY id", 0);
     int code = SQLITE_ERROR;
     while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        take(out, s);
+        take(t, out, &types, s);
     int result = trace_sql_done(t, s, code);
+    free(types.at);
     if (result)
         asked_free(out);
     return result;
@@ -66,15 +77,8 @@ int asked_read(struct trace *t, struct asked_table *out)
 
 uint32_t asked_find(const struct asked_table *a, int64_t id)
 {
-    size_t low = 1, high = a->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (a->at[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < a->n && a->at[low].id == id ? (uint32_t)low : 0;
+    const struct asked *found = id > 0 ? FIND(id, a->at, a->n) : NULL;
+    return found ? (uint32_t)(found - a->at) : 0;
 }
 
 void asked_free(struct asked_table *a)

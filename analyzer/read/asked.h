@@ -26,10 +26,11 @@ struct asked {
     uint64_t shape;    /* a number of it, the same for the same shape; 0: unknown */
     uint64_t outer;    /* its first extent; 0: it has none, or it is unknown */
     uint64_t inner[2]; /* its last two extents, the last one first; 0: it has none, or they are unknown */
-    uint8_t type;      /* ELEMENT_... */
-    uint8_t rank;      /* of its shape; 0: a scalar's, or unknown */
-    bool raw;          /* bytes that no tensor was made of */
-    bool sized;        /* the block's size is the request */
+    const char *made_for, *element_type, *extents; /* as in struct trace_tensor */
+    uint8_t type;                                  /* ELEMENT_... */
+    uint8_t rank;                                  /* of its shape; 0: a scalar's, or unknown */
+    bool raw;                                      /* bytes that no tensor was made of */
+    bool sized;                                    /* the block's size is the request */
 };
 
 struct asked_table {

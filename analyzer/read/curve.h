@@ -21,17 +21,6 @@ typedef void trace_visit(void *context, const struct trace_point *point);
 int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64_t coarse,
                 struct trace_point *before, trace_visit *visit, void *context);
 
-/* What events did to allocated of a device, in the order of their numbers (deltas.c). */
-struct trace_delta {
-    int64_t seq, t, size;
-    int64_t mate;      /* seq of the event that this one ends or takes back; 0: none */
-    int64_t allocated; /* of the device, after the event */
-    int op, phase;     /* enum vs_op; index into phase_names */
-};
-
-typedef bool trace_delta_visit(void *context, const struct trace_delta *delta); /* false: no more */
-int trace_deltas(struct trace *t, int64_t device, trace_delta_visit *visit, void *context);
-
 struct trace_total { /* of a device after an event */
     int64_t seq, t, allocated;
 };
@@ -40,13 +29,12 @@ struct trace_total { /* of a device after an event */
 int trace_totals(struct trace *t, int64_t device, struct trace_total **out, size_t *n);
 /* The device's allocated total after event SEQ. */
 int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq);
-/* The device's reserved total after event SEQ; UNKNOWN: the event is not in the file. */
-int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq);
 /* Reserved bytes of DEVICE after event SEQ, whatever that was. */
 int64_t trace_reserved_after(struct trace *t, int64_t device, int64_t seq);
-struct trace_then { /* a device's totals after an event; FOUND: the event is in the file */
+struct trace_then { /* a device's totals after an event, or after the last one before it that is in the file
+                     */
     int64_t framework, direct, reserved;
-    bool found;
+    bool found; /* the event is in the file */
 };
 int trace_then(struct trace *t, int64_t device, int64_t seq, struct trace_then *out);
 /* The most that was allocated together with what the driver held for CUDA graphs' memory nodes, which no call

@@ -20,7 +20,7 @@
 
 static bool meta_is_set(struct trace *t, const char *sql)
 {
-    return trace_sql_one(t, sql) == 1;
+    return trace_sql_one(t, sql, 0) == 1;
 }
 
 static char *text_of(struct trace *t, const char *sql)
@@ -44,7 +44,7 @@ static void end_as(struct trace *t, enum trace_end end, char *line)
 
 static void end_running(struct trace *t)
 {
-    int64_t pid = trace_sql_one(t, "SELECT pid FROM process ORDER BY id LIMIT 1");
+    int64_t pid = trace_sql_one(t, "SELECT pid FROM process ORDER BY id LIMIT 1", 0);
     end_as(t, TRACE_END_RUNNING,
            xformat("still running: %s; what is shown has been written so far", units_pid(pid).s));
 }
@@ -96,7 +96,8 @@ static bool end_from_file(struct trace *t)
     if (!clean && !meta_is_set(t, "SELECT value FROM meta WHERE key = 'journal_merged'"))
         return false;
     t->came_to_exit =
-        clean ? 1 : trace_sql_one(t, "SELECT value FROM meta WHERE key = 'came_to_exit' AND value IN (0, 1)");
+        clean ? 1
+              : trace_sql_one(t, "SELECT value FROM meta WHERE key = 'came_to_exit' AND value IN (0, 1)", 0);
     end_as(t, clean ? TRACE_END_CLEAN : TRACE_END_MERGED, NULL);
     return true;
 }
@@ -105,7 +106,7 @@ static bool end_from_file(struct trace *t)
 static int end_from_journal(struct trace *t)
 {
     char why[sizeof t->why];
-    int64_t start = trace_sql_one(t, "SELECT start_realtime_ns FROM process ORDER BY id LIMIT 1");
+    int64_t start = trace_sql_one(t, "SELECT start_realtime_ns FROM process ORDER BY id LIMIT 1", 0);
     enum leftover_state state =
         t->journal ? leftover_look(t->journal, start, why, sizeof why) : LEFTOVER_NONE;
     if (state == LEFTOVER_DEAD) {

@@ -14,18 +14,12 @@ struct amended {
     int64_t seq, op;
 };
 
-struct api {
-    int64_t id;
-    const char *name;
-};
-
 struct reader {
     struct kind *kinds; /* each by its first number, in order */
     size_t kind_count;
     struct amended *amended;
     size_t amended_count;
-    struct api *apis;
-    size_t api_count;
+    struct trace_texts apis;
 };
 
 const char *trace_op_name(int op)
@@ -108,21 +102,11 @@ static int load_amended(struct trace *t, struct reader *r)
     return trace_sql_done(t, s, code);
 }
 
-static int load_apis(struct trace *t, struct reader *r)
-{
-    struct sqlite3_stmt *s = trace_sql(t, "SELECT id, name FROM api WHERE id > 0 ORDER BY id", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(r->apis, r->api_count) = (struct api){trace_sql_amount(s, 0), trace_sql_text(t, s, 1)};
-    return trace_sql_done(t, s, code);
-}
-
 static void read_row(const struct reader *r, struct sqlite3_stmt *s, struct trace_row *row)
 {
     static const struct kind none;
     const struct kind *k = FIND(sqlite3_column_int64(s, 5), r->kinds, r->kind_count);
     k = k ? k : &none;
-    const struct api *api = k->api ? FIND(k->api, r->apis, r->api_count) : NULL;
     *row = (struct trace_row){
         .seq = trace_sql_amount(s, 0),
         .t = trace_sql_amount(s, 1),
@@ -144,7 +128,7 @@ static void read_row(const struct reader *r, struct sqlite3_stmt *s, struct trac
         .space = (int)k->space,
         .phase = sqlite3_column_int(s, 4),
         .managed = (int)k->managed,
-        .api = api ? api->name : NULL};
+        .api = trace_name_of(&r->apis, k->api)};
     const struct amended *a = FIND(row->seq, r->amended, r->amended_count);
     row->taken_back = a && a->op == VS_OP_FREE_FAILED;
     row->reclassified = a && a->op == VS_OP_RECLASSIFY;
@@ -173,10 +157,11 @@ int trace_rows(struct trace *t, const struct trace_part *part, trace_row_visit *
 {
     static const struct trace_part whole = {UNKNOWN, 0, INT64_MAX, EVENTS_ALL};
     struct reader r = {0};
-    int result = load_kinds(t, &r) || load_amended(t, &r) || load_apis(t, &r) ||
+    int result = load_kinds(t, &r) || load_amended(t, &r) ||
+                 trace_names(t, "SELECT id, name FROM api WHERE id > 0 ORDER BY id", &r.apis) ||
                  visit_rows(t, &r, part ? part : &whole, visit, context);
     free(r.kinds);
     free(r.amended);
-    free(r.apis);
+    free(r.apis.at);
     return result ? -1 : 0;
 }

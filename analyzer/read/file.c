@@ -297,9 +297,9 @@ void trace_disconnect(struct trace *t)
 int trace_check_schema(struct trace *t)
 {
     int64_t tables = trace_sql_one(
-        t, "SELECT count(*) FROM sqlite_master WHERE name IN ('meta','ev','phase_stat','zone')");
+        t, "SELECT count(*) FROM sqlite_master WHERE name IN ('meta','ev','phase_stat','zone')", 0);
     int64_t version =
-        tables == 4 ? trace_sql_one(t, "SELECT value FROM meta WHERE key = 'schema_version'") : UNKNOWN;
+        tables == 4 ? trace_sql_one(t, "SELECT value FROM meta WHERE key = 'schema_version'", 0) : UNKNOWN;
     if (tables == UNKNOWN)
         return trace_sql_error(t);
     if (version == UNKNOWN)
@@ -323,7 +323,7 @@ int trace_check_schema(struct trace *t)
  * reported as empty. */
 bool trace_has_no_tables(struct trace *t)
 {
-    if (trace_sql_one(t, "SELECT count(*) FROM sqlite_master") != 0)
+    if (trace_sql_one(t, "SELECT count(*) FROM sqlite_master", 0) != 0)
         return false;
     trace_disconnect(t);
     return true;

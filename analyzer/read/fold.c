@@ -30,30 +30,22 @@ void trace_load_folded(struct trace *t)
         for (int i = 0; i < 10; i++)
             *fields[i] = trace_sql_int(s, i);
     sqlite3_finalize(s);
-    t->unwritten = trace_sql_one(t, "SELECT sum(unwritten) FROM stretch");
+    t->unwritten = trace_sql_one(t, "SELECT sum(unwritten) FROM stretch", 0);
     t->unwritten = t->unwritten > 0 ? t->unwritten : 0;
-    t->unwritten_from = trace_sql_one(t, "SELECT min(t_first) FROM stretch WHERE unwritten > 0");
+    t->unwritten_from = trace_sql_one(t, "SELECT min(t_first) FROM stretch WHERE unwritten > 0", 0);
     t->thinned = t->folded.stretches > 0 || t->unwritten > 0 ||
-                 trace_sql_one(t, "SELECT value FROM meta WHERE key = 'thinned_from_seq'") != UNKNOWN;
-    int64_t counted = trace_sql_one(t, "SELECT sum(steps) FROM stretch");
+                 trace_sql_one(t, "SELECT value FROM meta WHERE key = 'thinned_from_seq'", 0) != UNKNOWN;
+    int64_t counted = trace_sql_one(t, "SELECT sum(steps) FROM stretch", 0);
     t->steps = counted > t->steps ? counted : t->steps;
-}
-
-/* First column of the first row of SQL with two parameters. */
-static int64_t one_of_two(struct trace *t, const char *sql, int64_t a, int64_t b)
-{
-    struct sqlite3_stmt *s = trace_sql(t, sql, 2, a, b);
-    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_int(s, 0) : UNKNOWN;
-    sqlite3_finalize(s);
-    return value;
 }
 
 bool trace_all_events(struct trace *t, int64_t first_seq, int64_t last_seq)
 {
-    return one_of_two(t,
-                      "SELECT count(*) FROM stretch WHERE (folded > 0 OR unwritten > 0) AND first_seq <= ?2 "
-                      "AND last_seq >= ?1",
-                      first_seq, last_seq) <= 0;
+    return trace_sql_one(
+               t,
+               "SELECT count(*) FROM stretch WHERE (folded > 0 OR unwritten > 0) AND first_seq <= ?2 "
+               "AND last_seq >= ?1",
+               2, first_seq, last_seq) <= 0;
 }
 
 bool trace_folded_at(struct trace *t, int64_t from, int64_t to, int64_t *first_step, int64_t *last_step)
@@ -72,19 +64,20 @@ bool trace_folded_at(struct trace *t, int64_t from, int64_t to, int64_t *first_s
 
 bool trace_step_folded(struct trace *t, int64_t step, int64_t *first_step, int64_t *last_step)
 {
-    *first_step =
-        one_of_two(t, "SELECT first_step FROM " FOLDED " WHERE ?1 BETWEEN first_step AND last_step", step, 0);
-    *last_step =
-        one_of_two(t, "SELECT last_step FROM " FOLDED " WHERE ?1 BETWEEN first_step AND last_step", step, 0);
+    *first_step = trace_sql_one(
+        t, "SELECT first_step FROM " FOLDED " WHERE ?1 BETWEEN first_step AND last_step", 2, step, 0);
+    *last_step = trace_sql_one(
+        t, "SELECT last_step FROM " FOLDED " WHERE ?1 BETWEEN first_step AND last_step", 2, step, 0);
     return t->folded.stretches > 0 && *first_step != UNKNOWN && *last_step != UNKNOWN;
 }
 
 int64_t trace_steps_after(struct trace *t, int64_t when)
 {
-    int64_t whole = one_of_two(t, "SELECT coalesce(sum(steps), 0) FROM stretch WHERE t_first > ?1", when, 0),
-            rows = one_of_two(t,
-                              "SELECT count(*) FROM step WHERE t_ns > ?1 AND seq <= coalesce((SELECT "
-                              "max(last_seq) FROM stretch WHERE t_first <= ?1), 9223372036854775807)",
-                              when, 0);
+    int64_t whole = trace_sql_one(t, "SELECT coalesce(sum(steps), 0) FROM stretch WHERE t_first > ?1", 2,
+                                  when, 0),
+            rows = trace_sql_one(t,
+                                 "SELECT count(*) FROM step WHERE t_ns > ?1 AND seq <= coalesce((SELECT "
+                                 "max(last_seq) FROM stretch WHERE t_first <= ?1), 9223372036854775807)",
+                                 2, when, 0);
     return (whole > 0 ? whole : 0) + (rows > 0 ? rows : 0);
 }

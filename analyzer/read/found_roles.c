@@ -19,10 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "events.h"
 #include "living.h"
 #include "sql.h"
 #include "steps.h"
-#include "trace/event.h"
 
 #define DEVICES     64
 #define EVENTS_MOST 3000000 /* more take longer than anybody waits for a role */
@@ -48,8 +48,17 @@ struct birth {
 
 enum { OPEN_TEMPORARY = 1, OPEN_GRADIENT = 2, OPEN_ACTIVATION = 4 };
 
+struct stack {
+    int64_t id;
+    bool again, raw; /* in a node's run; asked of the allocator by a library */
+};
+
 struct finding {
     struct trace *t;
+    struct stack *stacks;
+    size_t stack_count;
+    int64_t *raw; /* what was asked for without a tensor: tensor.id */
+    size_t raw_count;
     struct stretches of[DEVICES];
     struct birth *births;
     size_t count;
@@ -101,26 +110,23 @@ static void end_steps(struct finding *f, int64_t seq)
         f->step++;
 }
 
-struct row {
-    int64_t seq, phase, stack, device, mate;
-    bool again, raw;
-};
-
-static void born(struct finding *f, const struct row *r)
+static void born(struct finding *f, const struct trace_row *r)
 {
+    const struct stack *stack = FIND(r->stack, f->stacks, f->stack_count);
     struct stretches *s = &f->of[r->device];
     enum group group = group_of(f, r->phase);
-    group = group == BACKWARD && r->again ? AGAIN : group;
+    group = group == BACKWARD && stack && stack->again ? AGAIN : group;
     enter(s, group);
-    *PUSH(f->births, f->count) = (struct birth){.seq = r->seq,
-                                                .stack = r->stack,
-                                                .step = (uint32_t)f->step,
-                                                .stretch = s->stretch,
-                                                .part = s->part,
-                                                .device = (uint8_t)r->device,
-                                                .group = (uint8_t)group,
-                                                .logits = r->phase == f->logits,
-                                                .raw = r->raw};
+    *PUSH(f->births, f->count) =
+        (struct birth){.seq = r->seq,
+                       .stack = r->stack,
+                       .step = (uint32_t)f->step,
+                       .stretch = s->stretch,
+                       .part = s->part,
+                       .device = (uint8_t)r->device,
+                       .group = (uint8_t)group,
+                       .logits = r->phase == f->logits,
+                       .raw = FIND(r->tensor, f->raw, f->raw_count) && !(stack && stack->raw)};
 }
 
 /* Of a block that ends in GROUP, in the same step as it began. */
@@ -145,12 +151,6 @@ static uint8_t rule_of(const struct birth *b, const struct stretches *s, enum gr
     return step == b->step ? rule_within(b, s, group) : 0;
 }
 
-static int compare(const void *key, const void *birth)
-{
-    int64_t seq = *(const int64_t *)key, other = ((const struct birth *)birth)->seq;
-    return seq < other ? -1 : seq > other;
-}
-
 /* What B would not have ended yet, were it that, in step STEP. */
 static uint8_t open_of(const struct birth *b, const struct stretches *s, size_t step)
 {
@@ -159,9 +159,9 @@ static uint8_t open_of(const struct birth *b, const struct stretches *s, size_t 
                      (b->step == step && s->optimizer < b->stretch ? OPEN_ACTIVATION : 0));
 }
 
-static void died(struct finding *f, const struct row *r)
+static void died(struct finding *f, const struct trace_row *r)
 {
-    struct birth *b = f->count ? bsearch(&r->mate, f->births, f->count, sizeof *b, compare) : NULL;
+    struct birth *b = FIND(r->mate, f->births, f->count);
     enum group group = group_of(f, r->phase);
     if (!b || b->dead)
         return;
@@ -175,40 +175,55 @@ static void died(struct finding *f, const struct row *r)
         b->open = b->step == f->step ? open_of(b, s, f->step) : OPEN_ACTIVATION;
 }
 
-static void refused(struct finding *f, const struct row *r)
+static void refused(struct finding *f, const struct trace_row *r)
 {
     f->of[r->device].refused = r->seq;
     f->of[r->device].refused_step = f->step;
 }
 
+static bool take_row(void *finding, const struct trace_row *r)
+{
+    struct finding *f = finding;
+    end_steps(f, r->seq);
+    if (r->device < 0 || r->device >= DEVICES || (r->status && r->op != VS_OP_BLOCK_OOM))
+        return true;
+    if (r->op == VS_OP_BLOCK_OOM)
+        refused(f, r);
+    else if (r->op == VS_OP_BLOCK_ALLOC)
+        born(f, r);
+    else
+        died(f, r);
+    return true;
+}
+
+static int read_stacks(struct finding *f)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(f->t,
+                  "SELECT s.id, s.again, n.function = 'caching_allocator_alloc' FROM stack s LEFT JOIN frame "
+                  "n ON n.id = s.frame ORDER BY s.id",
+                  0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(f->stacks, f->stack_count) = (struct stack){
+            sqlite3_column_int64(s, 0), sqlite3_column_int(s, 1) != 0, sqlite3_column_int(s, 2) != 0};
+    return trace_sql_done(f->t, s, code);
+}
+
+static int read_raw(struct finding *f)
+{
+    struct sqlite3_stmt *s = trace_sql(f->t, "SELECT id FROM tensor WHERE kind = 3 ORDER BY id", 0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(f->raw, f->raw_count) = sqlite3_column_int64(s, 0);
+    return trace_sql_done(f->t, s, code);
+}
+
 static int read_events(struct finding *f)
 {
-    struct sqlite3_stmt *s = trace_sql(
-        f->t,
-        "SELECT e.seq, e.op, e.phase, e.stack, e.device, e.mate, ifnull((SELECT again FROM stack WHERE id = "
-        "e.stack), 0), (SELECT kind FROM tensor WHERE id = k.tensor) = 3 AND NOT EXISTS (SELECT 1 FROM stack "
-        "s "
-        "JOIN frame n ON n.id = s.frame WHERE s.id = e.stack AND n.function = 'caching_allocator_alloc') "
-        "FROM ev e CROSS JOIN kind k ON k.id = e.kind WHERE e.op IN (?, ?, ?) AND (k.status = 0 OR e.op = "
-        "?3) ORDER BY e.seq",
-        3, (int64_t)VS_OP_BLOCK_ALLOC, (int64_t)VS_OP_BLOCK_FREE, (int64_t)VS_OP_BLOCK_OOM);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        struct row r = {sqlite3_column_int64(s, 0),   sqlite3_column_int64(s, 2),
-                        sqlite3_column_int64(s, 3),   sqlite3_column_int64(s, 4),
-                        sqlite3_column_int64(s, 5),   sqlite3_column_int(s, 6) != 0,
-                        sqlite3_column_int(s, 7) != 0};
-        end_steps(f, r.seq);
-        if (r.device < 0 || r.device >= DEVICES)
-            continue;
-        if (sqlite3_column_int64(s, 1) == VS_OP_BLOCK_OOM)
-            refused(f, &r);
-        else if (sqlite3_column_int64(s, 1) == VS_OP_BLOCK_ALLOC)
-            born(f, &r);
-        else
-            died(f, &r);
-    }
-    return trace_sql_done(f->t, s, code);
+    const struct trace_part part = {UNKNOWN, 0, INT64_MAX,
+                                    EVENT(BLOCK_ALLOC) | EVENT(BLOCK_FREE) | EVENT(BLOCK_OOM)};
+    return read_stacks(f) || read_raw(f) || trace_rows(f->t, &part, take_row, f) ? -1 : 0;
 }
 
 /* ---- what had no time to end ---- */
@@ -297,6 +312,8 @@ static int put(struct finding *f)
                         said(f->t));
     int code = sqlite3_prepare_v2(f->t->db, sql, -1, &s, NULL);
     free(sql);
+    if (code == SQLITE_OK) /* else each row would lock the file anew */
+        code = sqlite3_exec(f->t->db, "BEGIN", NULL, NULL, NULL);
     for (size_t i = 0; code == SQLITE_OK && i < f->count; i++) {
         if (!f->births[i].rule)
             continue;
@@ -304,16 +321,18 @@ static int put(struct finding *f)
         sqlite3_bind_int64(s, 2, f->births[i].rule);
         code = sqlite3_step(s) == SQLITE_DONE ? sqlite3_reset(s) : SQLITE_ERROR;
     }
+    int result = code == SQLITE_OK ? 0 : trace_sql_error(f->t);
     sqlite3_finalize(s);
-    return code == SQLITE_OK ? 0 : trace_sql_error(f->t);
+    sqlite3_exec(f->t->db, "COMMIT", NULL, NULL, NULL);
+    return result;
 }
 
 static bool has_caches(struct trace *t)
 {
     bool told = trace_is_imported(t) || trace_follows(t);
     return !told &&
-           trace_sql_one(t, "SELECT 1 FROM frame WHERE file LIKE '%/transformers/cache_utils.py' LIMIT 1") ==
-               1;
+           trace_sql_one(t, "SELECT 1 FROM frame WHERE file LIKE '%/transformers/cache_utils.py' LIMIT 1",
+                         0) == 1;
 }
 
 /* In a training's forward the same code makes what backward frees: activations. */
@@ -357,7 +376,7 @@ static bool is_wanted(struct trace *t, const struct finding *f)
         backward = backward || f->groups[i] == BACKWARD;
     bool whole = !t->thinned && t->folded.stretches <= 0 && !trace_has_loss(t, LOSS_EVENTS);
     return backward && whole && t->events <= EVENTS_MOST && !trace_is_imported(t) && !trace_follows(t) &&
-           trace_sql_one(t, "SELECT 1 FROM ev WHERE op = 20 LIMIT 1") == 1;
+           trace_sql_one(t, "SELECT 1 FROM ev WHERE op = 20 LIMIT 1", 0) == 1;
 }
 
 int trace_find_roles(struct trace *t)
@@ -381,6 +400,8 @@ int trace_find_roles(struct trace *t)
         }
     }
     free(f.groups);
+    free(f.stacks);
+    free(f.raw);
     free(f.births);
     free(f.steps);
     return result;

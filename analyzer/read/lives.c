@@ -234,8 +234,8 @@ static void name_by_phases(struct trace *t, struct trace_lives *l)
 static int load_uses(struct trace *t, struct trace_lives *l)
 {
     *PUSH(l->roles, l->role_count) = "made outside any phase";
-    bool followed = trace_sql_one(t, "SELECT count(*) FROM (SELECT 1 FROM access LIMIT 1)") > 0;
-    if (!followed && trace_sql_one(t, "SELECT count(*) FROM (SELECT 1 FROM framework_role LIMIT 1)") <= 0)
+    bool followed = trace_sql_one(t, "SELECT count(*) FROM (SELECT 1 FROM access LIMIT 1)", 0) > 0;
+    if (!followed && trace_sql_one(t, "SELECT count(*) FROM (SELECT 1 FROM framework_role LIMIT 1)", 0) <= 0)
         return 0;
     struct sqlite3_stmt *s =
         trace_sql(t,

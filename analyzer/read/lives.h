@@ -4,8 +4,6 @@
  *
  *      changes   t, the totals after it, and the block that was born or died there
  *      blocks    in the order of their births
- *      stacks    the table of call stacks, with each one's line, layer and library as text
- *      asked     what blocks were asked for as: tensors
  *      scopes    ranges with their names and how deep they are nested
  *
  * Times of changes never go back: where threads' clocks disagree with the order of the events, the order
@@ -18,7 +16,7 @@
 #ifndef VS_READ_LIVES_H
 #define VS_READ_LIVES_H
 
-#include "trace.h"
+#include "stacks.h"
 
 enum trace_change_what {
     CHANGE_TOTALS, /* no block: a library's pool was asked, memory was refused */
@@ -38,7 +36,7 @@ struct trace_block {
     int64_t born, died; /* ns; UNKNOWN: it lives at the end */
     int64_t size;
     uint32_t stack;  /* 0 none */
-    uint32_t tensor; /* what it was asked for as: trace_asked.id; 0 not known */
+    uint32_t tensor; /* what it was asked for as: asked.id; 0 not known */
     uint16_t phase;  /* of its birth, index into phase_names */
     uint8_t framework,
         role; /* 1: a caching allocator's block, 0: the driver's own; index into trace_lives.roles */
@@ -62,38 +60,6 @@ struct trace_lives {
 
 int trace_lives(struct trace *t, int64_t device, struct trace_lives *out);
 void trace_free_lives(struct trace_lives *l);
-
-struct trace_stack_row {
-    int64_t id, parent, frame;
-    const char *line, *layer, *owner; /* as in the views; NULL none */
-};
-struct trace_frame_row {
-    int64_t id;
-    int64_t kind;            /* enum vs_frame_kind */
-    const char *text, *file; /* the function, or module+0xoffset; file with its line, NULL unknown */
-};
-struct trace_stacks {
-    struct trace_stack_row *rows; /* in the order of ids: a parent stands before its children */
-    size_t count;
-    struct trace_frame_row *frames; /* in the order of ids */
-    size_t frame_count;
-    char **owned;
-    size_t owned_count;
-};
-int trace_stacks(struct trace *t, struct trace_stacks *out);
-void trace_free_stacks(struct trace_stacks *s);
-/* The row of stack ID; NULL where the table lacks it. */
-const struct trace_stack_row *trace_find_stack(const struct trace_stacks *s, int64_t id);
-const struct trace_frame_row *trace_find_frame(const struct trace_stacks *s, int64_t id);
-
-struct trace_asked { /* a row of the table of what blocks were asked for as */
-    int64_t id;
-    const char *made_for, *element_type, *shape; /* as in struct trace_tensor */
-    int64_t request;                             /* bytes; UNKNOWN, and where the block's size is it */
-};
-/* In the order of ids. */
-int trace_asked(struct trace *t, struct trace_asked **out, size_t *n);
-const struct trace_asked *trace_find_asked(const struct trace_asked *asked, size_t n, int64_t id);
 
 struct trace_scope {
     int64_t push, pop; /* pop UNKNOWN: open at the end */

@@ -47,8 +47,8 @@ int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t 
  */
 int trace_live_beside(struct trace *t, struct trace *other, int64_t device, struct trace_live **out,
                       size_t *n);
-/* What lived on DEVICE after event SEQ, as trace_live gives it, without category and owner; right only where
- * no event from SEQ on is folded. */
+/* What lived on DEVICE after event SEQ, as trace_live gives it.  Right only where every event after SEQ has
+ * its row (trace_first_whole_seq).  What was held before the recording is in no row. */
 int trace_live_at(struct trace *t, int64_t device, int64_t seq, struct trace_live **out, size_t *n);
 /* What lived at the out-of-memory of event SEQ. */
 int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, size_t *n);
@@ -68,7 +68,6 @@ bool trace_knows_tensors(struct trace *t);
 /* "bfloat16 [4, 2048, 8192]", "raw bytes", "resized storage"; NULL where MADE_FOR is.  The caller frees it.
  */
 char *trace_tensor_words(const char *made_for, const char *element_type, const char *shape);
-bool trace_has_roles(struct trace *t);
 int trace_roles(struct trace *t, struct trace_role **out, size_t *n);
 
 #endif

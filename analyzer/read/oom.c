@@ -14,7 +14,7 @@
 
 static bool has_table(struct trace *t)
 {
-    return trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'oom'") > 0;
+    return trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'oom'", 0) > 0;
 }
 
 static void read_kept(struct trace *t, struct sqlite3_stmt *s, struct trace_oom_kept *o)

@@ -17,8 +17,10 @@
 bool trace_is_sweep(struct trace *t)
 {
     /* of a file of several processes alone, and never of a view, which might be an endless one */
-    return trace_sql_one(t, "SELECT count(*) FROM main.sqlite_master WHERE type = 'table' AND rootpage > 0 "
-                            "AND name IN ('sweep_point', 'sweep_process', 'sweep_value')") == 3;
+    return trace_sql_one(t,
+                         "SELECT count(*) FROM main.sqlite_master WHERE type = 'table' AND rootpage > 0 "
+                         "AND name IN ('sweep_point', 'sweep_process', 'sweep_value')",
+                         0) == 3;
 }
 
 /* The number of the axis NAME, which is added where it is new. */

@@ -1,5 +1,5 @@
 /*
- * rows.c - reads tables on demand: samples, ranges, the allocations at the peak, call stacks.
+ * rows.c - what lived at the peak, out-of-memory events, moments and steps, and look-ups in what was read.
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -10,12 +10,8 @@
 #include "sql.h"
 #include "curve.h"
 #include "living.h"
-#include "stacks.h"
 #include "steps.h"
-#include "tables.h"
 #include "trace/loss.h"
-
-/* SQL for the schema's compact bytes; the argument is a column of ev */
 
 static void widen(struct trace *t, int64_t moment)
 {
@@ -35,7 +31,7 @@ int trace_load_extent(struct trace *t)
         "SELECT max(t_ns) FROM sample",          "SELECT max(t_ns) FROM step"};
     t->t_first = t->t_last = t->oom_total = UNKNOWN;
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
-        widen(t, trace_sql_one(t, moments[i]));
+        widen(t, trace_sql_one(t, moments[i], 0));
     widen(t, t->process.end_ns);
     return 0;
 }
@@ -45,9 +41,11 @@ int trace_load_extent(struct trace *t)
 /* The recorder counts them, so a run without any need not be searched. */
 static bool any_ooms(struct trace *t)
 {
-    int64_t counters = trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'counter'");
-    return counters <= 0 || trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name IN ('out_of_memory', "
-                                             "'failed_allocations', 'driver_out_of_memory')") > 0;
+    int64_t counters = trace_sql_one(t, "SELECT count(*) FROM sqlite_master WHERE name = 'counter'", 0);
+    return counters <= 0 || trace_sql_one(t,
+                                          "SELECT sum(value) FROM counter WHERE name IN ('out_of_memory', "
+                                          "'failed_allocations', 'driver_out_of_memory')",
+                                          0) > 0;
 }
 
 /* If events were thinned not all of them have rows, but the recorder counted them. */
@@ -89,89 +87,6 @@ int trace_load_ooms(struct trace *t)
     return trace_sql_done(t, s, code);
 }
 
-int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, size_t *n)
-{
-    struct sqlite3_stmt *s = trace_sql(
-        t,
-        "SELECT t_ns, device, driver_used_bytes, host_rss_bytes, pinned_bytes, reserved_bytes, source "
-        "FROM sample WHERE process = ? AND device = ? ORDER BY t_ns",
-        2, t->process.id, device);
-    const char *source = NULL; /* rows with the same text share one copy */
-    int code = SQLITE_ERROR;
-    *out = NULL;
-    *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        const char *name = (const char *)sqlite3_column_text(s, 6);
-        if (name && (!source || strcmp(source, name)))
-            source = trace_sql_text(t, s, 6);
-        *PUSH(*out, *n) = (struct trace_sample){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
-                                                trace_sql_int(s, 3), trace_sql_int(s, 4), trace_sql_int(s, 5),
-                                                name ? source : NULL};
-    }
-    return trace_sql_done(t, s, code);
-}
-
-int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n)
-{
-    struct sqlite3_stmt *s = trace_sql(t,
-                                       "SELECT t_push, t_pop, thread, phase, source FROM rng WHERE phase > 0 "
-                                       "AND NOT flags & 4 AND t_push <= ? "
-                                       "AND (t_pop IS NULL OR t_pop >= ?) ORDER BY id",
-                                       2, to, from);
-    int code = SQLITE_ERROR;
-    *out = NULL;
-    *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(*out, *n) = (struct trace_range){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
-                                               sqlite3_column_int(s, 3), sqlite3_column_int(s, 4)};
-    return trace_sql_done(t, s, code);
-}
-
-/* Single ranges, and folded ones by their names. */
-#define LASTED "sum(max(0, coalesce(r.t_pop, CASE WHEN r.flags & 4 THEN r.t_push ELSE ?2 END) - r.t_push))"
-
-/* Single ranges, and the sums of folded ones (their device -1 has number and duration). */
-static const char names_sql[] =
-    "SELECT name, domain, sum(ranges), sum(ns), max(allocated), max(reserved), count(*) OVER () FROM ("
-    "SELECT n.text AS name, d.text AS domain, count(*) AS ranges, " LASTED
-    " AS ns, max(p.allocated_bytes) AS allocated, "
-    "max(p.reserved_bytes) AS reserved FROM rng r LEFT JOIN range_peak p ON p.range = r.id AND p.device = ?1 "
-    "LEFT JOIN "
-    "string n ON n.id = r.name LEFT JOIN string d ON d.id = r.domain WHERE r.phase = 0 GROUP BY n.text, "
-    "d.text UNION ALL "
-    "SELECT CASE f.name WHEN -1 THEN 'other names' ELSE n.text END, d.text, CASE f.device WHEN -1 THEN "
-    "f.ranges ELSE 0 END, "
-    "CASE f.device WHEN -1 THEN f.ns ELSE 0 END, CASE f.device WHEN ?1 THEN f.allocated_bytes END, CASE "
-    "f.device WHEN ?1 "
-    "THEN f.reserved_bytes END FROM range_fold f LEFT JOIN string n ON n.id = f.name LEFT JOIN string d ON "
-    "d.id = f.domain "
-    "WHERE f.phase = 0 AND f.device IN (-1, ?1)) GROUP BY name, domain ORDER BY 4 DESC, 1 LIMIT ?3";
-
-int trace_range_names(struct trace *t, int64_t device, size_t most, struct trace_names **out, size_t *n,
-                      int64_t *count)
-{
-    struct sqlite3_stmt *s =
-        trace_sql(t, names_sql, 3, device, t->t_last == UNKNOWN ? 0 : t->t_last, (int64_t)most);
-    int code = SQLITE_ERROR;
-    *out = NULL;
-    *n = 0;
-    *count = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        *PUSH(*out, *n) =
-            (struct trace_names){trace_sql_text(t, s, 0), trace_sql_text(t, s, 1), trace_sql_amount(s, 2),
-                                 trace_sql_int(s, 3),     trace_sql_int(s, 4),     trace_sql_int(s, 5)};
-        *count = trace_sql_int(s, 6);
-    }
-    return trace_sql_done(t, s, code);
-}
-
-int64_t trace_other_ranges(struct trace *t)
-{
-    int64_t n = trace_sql_one(t, "SELECT (SELECT count(*) FROM rng WHERE phase = 0) + (SELECT "
-                                 "coalesce(sum(ranges), 0) FROM range_fold WHERE phase = 0 AND device = -1)");
-    return n == UNKNOWN ? 0 : n;
-}
-
 int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live **out, size_t *n)
 {
     int code = SQLITE_ERROR;
@@ -201,7 +116,7 @@ int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t 
 
 bool trace_follows(struct trace *t)
 {
-    return trace_sql_one(t, "SELECT EXISTS(SELECT 1 FROM access)") == 1;
+    return trace_sql_one(t, "SELECT EXISTS(SELECT 1 FROM access)", 0) == 1;
 }
 
 int trace_live_beside(struct trace *t, struct trace *other, int64_t device, struct trace_live **out,
@@ -236,54 +151,6 @@ int64_t trace_live_since(struct trace *t, int64_t device, const char *phase, int
     return value;
 }
 
-int trace_allocations(struct trace *t, struct trace_count **out, size_t *n)
-{
-    struct sqlite3_stmt *s =
-        trace_sql(t,
-                  "SELECT e.device, count(*), (SELECT name FROM phase WHERE id = e.phase) FROM ev e WHERE "
-                  "e.device >= 0 AND (e.op = ? OR (e.op IN (?, ?) AND e.kind IN (SELECT id FROM kind WHERE "
-                  "status = 0))) GROUP BY e.device, e.phase",
-                  3, (int64_t)VS_OP_BLOCK_ALLOC, (int64_t)VS_OP_ALLOC, (int64_t)VS_OP_PHYS_CREATE);
-    int code = SQLITE_ERROR;
-    *out = NULL;
-    *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(*out, *n) =
-            (struct trace_count){trace_sql_int(s, 0), trace_sql_amount(s, 1), trace_sql_text(t, s, 2)};
-    return trace_sql_done(t, s, code);
-}
-
-int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n)
-{
-    /* ids must grow from parent to child, so that a damaged table can't make an endless loop */
-    struct sqlite3_stmt *s = trace_sql(
-        t,
-        "WITH RECURSIVE up(id, parent, frame, depth) AS (SELECT id, parent, frame, 0 FROM stack WHERE id = ? "
-        "UNION ALL SELECT s.id, s.parent, s.frame, up.depth + 1 FROM stack s JOIN up ON s.id = up.parent "
-        "WHERE up.depth < 1024) "
-        "SELECT m.path, f.function, f.file, f.offset, f.line, f.kind FROM up LEFT JOIN frame f ON f.id = "
-        "up.frame "
-        "LEFT JOIN module m ON m.id = f.module ORDER BY up.depth",
-        1, id);
-    int code = SQLITE_ERROR;
-    *out = NULL;
-    *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(*out, *n) =
-            (struct trace_frame){trace_sql_text(t, s, 0), trace_sql_text(t, s, 1), trace_sql_text(t, s, 2),
-                                 trace_sql_int(s, 3),     trace_sql_int(s, 4),     trace_sql_int(s, 5)};
-    return trace_sql_done(t, s, code);
-}
-
-/* First column of the first row of SQL with two parameters. */
-static int64_t one_of_two(struct trace *t, const char *sql, int64_t a, int64_t b)
-{
-    struct sqlite3_stmt *s = trace_sql(t, sql, 2, a, b);
-    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_int(s, 0) : UNKNOWN;
-    sqlite3_finalize(s);
-    return value;
-}
-
 /* The number of a step that has no end because the process was killed or ran out of memory in it.  A program
  * that ended regularly has no such step.  A recording without any step may have ended in the first one.  That
  * is so if it has automatic phases, because then the ends of steps would have been found as well. */
@@ -294,12 +161,12 @@ int64_t trace_unfinished_step(struct trace *t)
         "r.phase "
         "WHERE r.process = ?1 AND r.step > ?2 AND r.phase > 0 AND p.name <> 'evaluation' "
         "AND (?2 > 0 OR (r.source = 3 AND p.name IN ('backward', 'optimizer')))";
-    int64_t told = trace_sql_one(t, "SELECT coalesce(max(step), 0) FROM step");
+    int64_t told = trace_sql_one(t, "SELECT coalesce(max(step), 0) FROM step", 0);
     if (t->end == TRACE_END_CLEAN &&
-        trace_sql_one(t, "SELECT count(*) FROM oom WHERE t_ns > (SELECT coalesce(max(t_ns), 0) FROM step)") <=
-            0)
+        trace_sql_one(t, "SELECT count(*) FROM oom WHERE t_ns > (SELECT coalesce(max(t_ns), 0) FROM step)",
+                      0) <= 0)
         return UNKNOWN;
-    return one_of_two(t, last_phases, t->process.id, told);
+    return trace_sql_one(t, last_phases, 2, t->process.id, told);
 }
 
 int64_t trace_step_at(struct trace *t, int64_t when)
@@ -309,27 +176,49 @@ int64_t trace_step_at(struct trace *t, int64_t when)
         return UNKNOWN;
     if (trace_folded_at(t, when, when, &first, &last))
         return first == last ? first : UNKNOWN;
-    int64_t step =
-        one_of_two(t, "SELECT min(step) FROM step WHERE t_ns >= ? AND process = ?", when, t->process.id);
+    int64_t step = trace_sql_one(t, "SELECT min(step) FROM step WHERE t_ns >= ? AND process = ?", 2, when,
+                                 t->process.id);
     return step == UNKNOWN ? t->steps + 1 : step;
 }
 
 bool trace_step_span(struct trace *t, int64_t first, int64_t last, int64_t *from, int64_t *to)
 {
     static const char end_of[] = "SELECT min(t_ns) FROM step WHERE step = ? AND process = ?";
-    *to = last == t->unfinished_step ? t->t_last : one_of_two(t, end_of, last, t->process.id);
+    *to = last == t->unfinished_step ? t->t_last : trace_sql_one(t, end_of, 2, last, t->process.id);
     *from = first > 1
-                ? one_of_two(t, end_of, first - 1, t->process.id)
-                : one_of_two(t, "SELECT min(t_push) FROM rng WHERE step = ? AND process = ? AND phase > 0",
-                             first, t->process.id);
+                ? trace_sql_one(t, end_of, 2, first - 1, t->process.id)
+                : trace_sql_one(t, "SELECT min(t_push) FROM rng WHERE step = ? AND process = ? AND phase > 0",
+                                2, first, t->process.id);
     if (first == 1 && (*from == UNKNOWN || *from >= *to))
         *from = 0;
     return *to != UNKNOWN && *from != UNKNOWN;
 }
 
-int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq)
+int trace_then(struct trace *t, int64_t device, int64_t seq, struct trace_then *out)
 {
-    return one_of_two(t, "SELECT " X2M("") " FROM ev WHERE seq = ? AND device = ?", seq, device);
+    struct sqlite3_stmt *s = trace_sql(t,
+                                       "SELECT seq, " X512("framework") ", " X512("direct") ", " X2M(
+                                           "") " FROM ev WHERE seq <= ? AND device = ? AND (op < 30 OR op >= "
+                                               "50) ORDER BY seq DESC LIMIT 1",
+                                       2, seq, device);
+    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
+    *out = (struct trace_then){0};
+    if (code == SQLITE_ROW)
+        *out = (struct trace_then){trace_sql_amount(s, 1), trace_sql_amount(s, 2), trace_sql_amount(s, 3),
+                                   trace_sql_amount(s, 0) == seq};
+    return trace_sql_done(t, s, code);
+}
+
+int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq)
+{
+    struct trace_then then;
+    return trace_then(t, device, seq, &then) ? 0 : then.framework + then.direct;
+}
+
+int64_t trace_reserved_after(struct trace *t, int64_t device, int64_t seq)
+{
+    struct trace_then then;
+    return trace_then(t, device, seq, &then) ? 0 : then.reserved;
 }
 
 const char *trace_phase_at_peak(struct trace *t, int64_t device)
@@ -338,7 +227,8 @@ const char *trace_phase_at_peak(struct trace *t, int64_t device)
     const char *name = NULL;
     if (!peak)
         return NULL;
-    int64_t phase = one_of_two(t, "SELECT phase FROM ev WHERE seq = ? AND device = ?", peak->seq, device);
+    int64_t phase =
+        trace_sql_one(t, "SELECT phase FROM ev WHERE seq = ? AND device = ?", 2, peak->seq, device);
     if (phase >= 0 && (size_t)phase < t->phase_name_count)
         return t->phase_names[phase];
     for (size_t i = 0; i < t->phase_count;

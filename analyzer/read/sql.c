@@ -37,10 +37,9 @@ int trace_sql_error(struct trace *t)
     return say(t, sqlite3_errcode(t->db), sqlite3_errmsg(t->db));
 }
 
-struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...)
+static struct sqlite3_stmt *prepare(struct trace *t, const char *sql, int bound, va_list list)
 {
     struct sqlite3_stmt *s = NULL;
-    va_list list;
     int code = sqlite3_prepare_v2(t->db, sql, -1, &s, NULL);
     if (code == SQLITE_ERROR && t->brief && trace_own_views(t)) /* it may need a view */
         code = sqlite3_prepare_v2(t->db, sql, -1, &s, NULL);
@@ -48,9 +47,16 @@ struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...)
         trace_sql_error(t);
         return NULL;
     }
-    va_start(list, bound);
     for (int i = 1; i <= bound; i++)
         sqlite3_bind_int64(s, i, va_arg(list, int64_t));
+    return s;
+}
+
+struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...)
+{
+    va_list list;
+    va_start(list, bound);
+    struct sqlite3_stmt *s = prepare(t, sql, bound, list);
     va_end(list);
     return s;
 }
@@ -99,12 +105,30 @@ const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column)
     return *PUSH(t->texts, t->text_count) = xstrdup(text);
 }
 
-int64_t trace_sql_one(struct trace *t, const char *sql)
+int64_t trace_sql_one(struct trace *t, const char *sql, int bound, ...)
 {
-    struct sqlite3_stmt *s = trace_sql(t, sql, 0);
+    va_list list;
+    va_start(list, bound);
+    struct sqlite3_stmt *s = prepare(t, sql, bound, list);
+    va_end(list);
     int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_int(s, 0) : UNKNOWN;
     sqlite3_finalize(s);
     return value;
+}
+
+int trace_names(struct trace *t, const char *sql, struct trace_texts *out)
+{
+    struct sqlite3_stmt *s = trace_sql(t, sql, 0);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(out->at, out->n) = (struct trace_numbered){sqlite3_column_int64(s, 0), trace_sql_text(t, s, 1)};
+    return trace_sql_done(t, s, code);
+}
+
+const char *trace_name_of(const struct trace_texts *texts, int64_t number)
+{
+    const struct trace_numbered *found = FIND(number, texts->at, texts->n);
+    return found ? found->text : NULL;
 }
 
 int64_t trace_x512(int64_t x)

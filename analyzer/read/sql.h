@@ -39,7 +39,19 @@ int64_t trace_sql_int(struct sqlite3_stmt *s, int column);
 /* Likewise, but 0 instead of UNKNOWN: for numbers that are only summed. */
 int64_t trace_sql_amount(struct sqlite3_stmt *s, int column);
 const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column); /* lives until trace_close */
-int64_t trace_sql_one(struct trace *t, const char *sql); /* first column of the first row */
+/* First column of the first row; UNKNOWN: there is none, or the file can't be read. */
+int64_t trace_sql_one(struct trace *t, const char *sql, int bound, ...);
+
+struct trace_texts { /* by their numbers, in that order */
+    struct trace_numbered {
+        int64_t number;
+        const char *text;
+    } * at;
+    size_t n;
+};
+/* The rows of SQL, a number and its text each; for free(OUT->at).  The text of NUMBER; NULL. */
+int trace_names(struct trace *t, const char *sql, struct trace_texts *out);
+const char *trace_name_of(const struct trace_texts *texts, int64_t number);
 
 /* The schema's short forms of bytes (schema.sql: x512, x2m).  ROW is the name of a row of ev with a dot, or
  * nothing. */

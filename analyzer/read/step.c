@@ -1,8 +1,10 @@
 /*
  * step.c - reads one training step of a device, event by event: the totals, and the allocations that were
- * made or freed in it.
+ * made or freed in it.  And those that live at the end of the last step, with the steps that made them, for
+ * analysis/growth.h.
  *
- * A step is a range of sequence numbers, so only its rows are read, however long the run.
+ * A step is a range of sequence numbers, so only its rows are read, however long the run.  Of allocations
+ * that ended after the last step, for instance at the program's teardown, the events since tell.
  */
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -21,14 +23,6 @@
     "f.op IN (2, 6, 21, 51, 52, 53) AND f.mate > 0 AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN (SELECT " \
     "seq FROM amend WHERE op = 3)"
 
-static int64_t one(struct trace *t, const char *sql, int64_t a, int64_t b)
-{
-    struct sqlite3_stmt *s = trace_sql(t, sql, 2, a, b);
-    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_int(s, 0) : UNKNOWN;
-    sqlite3_finalize(s);
-    return value;
-}
-
 #define MOST_EVENTS 5000000 /* in one step: some seconds */
 
 /* False with m->why: SEQ is in no step, or the kind of an allocation was corrected in the step, so that the
@@ -36,24 +30,28 @@ static int64_t one(struct trace *t, const char *sql, int64_t a, int64_t b)
 static bool find_step(struct trace *t, int64_t seq, struct trace_step_memory *m)
 {
     int64_t process = t->process.id;
-    m->last_seq = one(t, "SELECT min(seq) FROM step WHERE seq >= ? AND process = ?", seq, process);
-    int64_t before = one(t, "SELECT max(seq) FROM step WHERE seq < ? AND process = ?", seq, process);
-    m->first_seq = before != UNKNOWN
-                       ? before + 1
-                       : one(t, "SELECT min(first_seq) FROM rng WHERE step = ? AND process = ? AND phase > 0",
-                             1, process);
+    m->last_seq =
+        trace_sql_one(t, "SELECT min(seq) FROM step WHERE seq >= ? AND process = ?", 2, seq, process);
+    int64_t before =
+        trace_sql_one(t, "SELECT max(seq) FROM step WHERE seq < ? AND process = ?", 2, seq, process);
+    m->first_seq =
+        before != UNKNOWN
+            ? before + 1
+            : trace_sql_one(t, "SELECT min(first_seq) FROM rng WHERE step = ? AND process = ? AND phase > 0",
+                            2, 1, process);
     if (m->last_seq == UNKNOWN || m->first_seq == UNKNOWN || m->first_seq > seq)
         m->why = "the peak lies in no whole step";
     else if (m->last_seq - m->first_seq > MOST_EVENTS)
         m->why = "the peak's step has more than five million events";
-    else if (one(t, "SELECT count(*) FROM amend WHERE op = 50 AND by_seq >= ? AND seq <= ?", m->first_seq,
-                 m->last_seq) != 0)
+    else if (trace_sql_one(t, "SELECT count(*) FROM amend WHERE op = 50 AND by_seq >= ? AND seq <= ?", 2,
+                           m->first_seq, m->last_seq) != 0)
         m->why = "in the peak's step memory turned out to be a caching allocator's only later";
     else if (t->thinned && !trace_all_events(t, m->first_seq, m->last_seq))
         m->why = "the events of the peak's step are folded (VRAMSCOPE_MAX_BYTES)";
     if (m->why)
         return false;
-    m->step = one(t, "SELECT step FROM step WHERE seq = ? AND process = ?", m->last_seq, process);
+    m->step =
+        trace_sql_one(t, "SELECT step FROM step WHERE seq = ? AND process = ?", 2, m->last_seq, process);
     return m->step != UNKNOWN;
 }
 
@@ -104,8 +102,8 @@ static int load_lifetimes(struct trace *t, struct trace_step_memory *m, struct s
  * work. */
 static void find_end_of_work(struct trace *t, struct trace_step_memory *m)
 {
-    int64_t next =
-        one(t, "SELECT min(seq) FROM step WHERE seq > ? AND process = ?", m->last_seq, t->process.id);
+    int64_t next = trace_sql_one(t, "SELECT min(seq) FROM step WHERE seq > ? AND process = ?", 2, m->last_seq,
+                                 t->process.id);
     int64_t birth = next == UNKNOWN ? trace_last_birth(t, m->first_seq - 1, m->last_seq) : UNKNOWN;
     m->work_seq = birth == UNKNOWN ? m->last_seq : birth;
 }
@@ -153,4 +151,81 @@ void trace_free_step_memory(struct trace_step_memory *m)
 {
     free(m->points);
     free(m->lifetimes);
+}
+
+/* ---- at the end of the last step ---- */
+
+int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n)
+{
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT step, t_ns, seq FROM step WHERE process = ? AND seq > coalesce((SELECT "
+                  "max(last_seq) FROM stretch WHERE folded > 0 OR unwritten > 0), 0) ORDER BY seq",
+                  1, t->process.id);
+    int code = SQLITE_ERROR;
+    *out = NULL;
+    *n = 0;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(*out, *n) =
+            (struct trace_step_end){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2)};
+    return trace_sql_done(t, s, code);
+}
+
+/* The index of the first step that ends at SEQ or later. */
+static int64_t step_of(const struct trace_step_end *steps, size_t n, int64_t seq)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (steps[middle].seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (int64_t)low;
+}
+
+/* The conditions of the view live_at_peak, at the end of the last step.  With the + no index of all events by
+ * device is made for this one question. */
+#define BIRTHS                                                                                               \
+    "SELECT o.alloc_seq, " X512(                                                                             \
+        "o.size") ", o.phase, o.stack, o.op, o.space FROM open_allocation o WHERE +o.device = ?1 "           \
+                  "AND o.alloc_seq <= ?2 AND NOT o.managed AND (o.op = 20 OR o.space IN (1, 2, 9, 10, 12)) " \
+                  "UNION ALL "                                                                               \
+                  "SELECT a.seq, " X512("a.size") ", a.phase, a.stack, a.op, k.space FROM ev f CROSS JOIN "  \
+                                                  "ev a ON a.seq = f.mate "                                  \
+                                                  "CROSS JOIN kind k ON k.id = a.kind WHERE f.seq > ?2 AND " \
+                                                  "f.mate > 0 AND f.mate <= ?2 AND f.op IN (2, 6, 21, 51, "  \
+                                                  "52, 53) AND (f.op <> 6 OR f.size <> 0) AND f.seq NOT IN " \
+                                                  "(SELECT seq FROM amend WHERE op = 3) AND a.device = ?1 "  \
+                                                  "AND (a.op = 20 OR (k.space IN (1, 2, 9, 10, 12) AND NOT " \
+                                                  "k.managed AND a.seq NOT IN (SELECT seq FROM amend WHERE " \
+                                                  "op = 50)))"
+
+int trace_births(struct trace *t, int64_t device, const struct trace_step_end *steps, size_t n,
+                 struct trace_birth **out, size_t *count)
+{
+    *out = NULL;
+    *count = 0;
+    if (!n)
+        return 0;
+    struct sqlite3_stmt *s = trace_sql(t, BIRTHS, 2, device, steps[n - 1].seq);
+    int code = SQLITE_ERROR;
+    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+        *PUSH(*out, *count) = (struct trace_birth){.step = step_of(steps, n, trace_sql_amount(s, 0)),
+                                                   .size = trace_sql_amount(s, 1),
+                                                   .phase = trace_sql_amount(s, 2),
+                                                   .stack = trace_sql_amount(s, 3),
+                                                   .op = trace_sql_amount(s, 4),
+                                                   .space = trace_sql_amount(s, 5)};
+    return trace_sql_done(t, s, code);
+}
+
+int64_t trace_last_birth(struct trace *t, int64_t after, int64_t upto)
+{
+    return trace_sql_one(
+        t,
+        "SELECT seq FROM ev WHERE seq > ? AND seq <= ? AND op IN (1, 4, 20) ORDER BY seq DESC "
+        "LIMIT 1",
+        2, after, upto);
 }

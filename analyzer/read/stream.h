@@ -11,7 +11,6 @@
 #define VS_READ_STREAM_H
 
 #include "events.h"
-#include "living.h"
 #include "stacks.h"
 
 /* ---- where events are ---- */
@@ -38,10 +37,6 @@ typedef bool trace_allocation_visit(void *context, const struct trace_allocation
 /* Those that ended in the order of their ends, then those that live. */
 int trace_each_allocation(struct trace *t, trace_allocation_visit *visit, void *context);
 
-/* What lived on DEVICE after event SEQ, as trace_live has it of the peak.  Right only where every event after
- * SEQ has its row (trace_first_whole_seq).  What was held before the recording is in no row. */
-int trace_live_after(struct trace *t, int64_t device, int64_t seq, struct trace_live **out, size_t *n);
-
 /* What blocks are for.  NULL where none was followed (VRAMSCOPE_ACCESS), and the two below then say so of
  * each. */
 struct trace_role_finder;
@@ -56,6 +51,7 @@ void trace_role_end(struct trace_role_finder *roles);
 /* ---- ranges ---- */
 
 struct trace_span_row {    /* one instance of a phase or of another range */
+    int64_t id, parent;    /* parent: of the range around it, 0 none */
     int64_t t_push, t_pop; /* UNKNOWN while open */
     int64_t thread;
     int phase;        /* 0: it names none */
@@ -66,23 +62,6 @@ struct trace_span_row {    /* one instance of a phase or of another range */
 typedef bool trace_span_visit(void *context, const struct trace_span_row *row);
 /* In the order in which they were opened. */
 int trace_each_range(struct trace *t, trace_span_visit *visit, void *context);
-
-/* ---- call stacks ---- */
-
-struct trace_node {     /* a stack is the path from its node outward */
-    int64_t id, parent; /* parent is less than id, 0: outermost */
-    int64_t frame;      /* index into frames, -1 none */
-};
-struct trace_paths {
-    struct trace_node *nodes; /* by id */
-    size_t node_count;
-    struct trace_frame *frames;
-    size_t frame_count;
-};
-int trace_load_paths(struct trace *t, struct trace_paths *out);
-void trace_free_paths(struct trace_paths *s);
-/* NULL where there is no such stack. */
-const struct trace_node *trace_find_node(const struct trace_paths *s, int64_t id);
 
 /* Names of threads, by id. */
 struct trace_thread {

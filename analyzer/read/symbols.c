@@ -7,13 +7,13 @@
 #include "symbols.h"
 
 #include <sqlite3.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "elf_names.h"
 #include "guard.h"
 #include "trace/store/frames.h"
@@ -21,20 +21,14 @@
 struct module {
     int64_t id;
     char *path, *build_id;
-};
-
-struct work {
-    sqlite3 *db;
-    int64_t deadline, started_ns;
-    struct module *modules;
-    size_t module_count;
-    int named;
+    struct name_query *queries;
+    size_t count;
 };
 
 static char *column_copy(sqlite3_stmt *row, int column)
 {
     const char *text = (const char *)sqlite3_column_text(row, column);
-    return text ? strdup(text) : NULL;
+    return text ? xstrdup(text) : NULL;
 }
 
 static sqlite3_int64 one_number(sqlite3 *db, const char *sql, sqlite3_int64 otherwise)
@@ -61,109 +55,85 @@ static bool still_recording(sqlite3 *db)
     return running;
 }
 
-static int read_modules(struct work *w)
+static int read_modules(sqlite3 *db, struct module **modules, size_t *n)
 {
     sqlite3_stmt *row;
     const char *sql = "SELECT id, path, build_id FROM module WHERE path LIKE '/%' AND id IN "
                       "(SELECT module FROM frame WHERE function IS NULL)";
-    if (sqlite3_prepare_v2(w->db, sql, -1, &row, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(db, sql, -1, &row, NULL) != SQLITE_OK)
         return -1;
-    while (sqlite3_step(row) == SQLITE_ROW) {
-        struct module *grown = realloc(w->modules, (w->module_count + 1) * sizeof *grown);
-        if (!grown)
-            break;
-        w->modules = grown;
-        grown[w->module_count++] =
-            (struct module){sqlite3_column_int64(row, 0), column_copy(row, 1), column_copy(row, 2)};
-    }
+    while (sqlite3_step(row) == SQLITE_ROW)
+        *PUSH(*modules, *n) = (struct module){
+            .id = sqlite3_column_int64(row, 0), .path = column_copy(row, 1), .build_id = column_copy(row, 2)};
     return sqlite3_finalize(row) == SQLITE_OK ? 0 : -1;
 }
 
-static struct name_query *read_queries(struct work *w, int64_t module, size_t *count)
+static void read_queries(sqlite3 *db, struct module *m)
 {
     sqlite3_stmt *row;
-    struct name_query *queries = NULL;
-    *count = 0;
     const char *sql =
         "SELECT id, offset FROM frame WHERE module = ?1 AND function IS NULL AND offset IS NOT NULL";
-    if (sqlite3_prepare_v2(w->db, sql, -1, &row, NULL) != SQLITE_OK)
-        return NULL;
-    sqlite3_bind_int64(row, 1, module);
-    while (sqlite3_step(row) == SQLITE_ROW) {
-        if ((*count & (*count - 1)) == 0) {
-            struct name_query *grown = realloc(queries, (*count ? *count * 2 : 1) * sizeof *grown);
-            if (!grown)
-                break;
-            queries = grown;
-        }
-        queries[(*count)++] = (struct name_query){.frame = sqlite3_column_int64(row, 0),
-                                                  .offset = (uint64_t)sqlite3_column_int64(row, 1)};
-    }
-    sqlite3_finalize(row);
-    return queries;
-}
-
-/* Collects the names for the store.  If time ran out the rest is looked up next time. */
-static void write_all(struct work *w, struct name_query *const *queries, const size_t *counts)
-{
-    bool late = elf_monotonic_ns() >= w->deadline;
-    struct vs_frame_name *names = NULL;
-    size_t n = 0, room = 0;
-    for (size_t m = 0; m < w->module_count; m++)
-        room += counts[m];
-    if (!(names = malloc((room + 1) * sizeof *names)))
+    if (sqlite3_prepare_v2(db, sql, -1, &row, NULL) != SQLITE_OK)
         return;
-    for (size_t m = 0; m < w->module_count; m++)
-        for (size_t i = 0; i < counts[m]; i++) {
-            const struct name_query *q = &queries[m][i];
-            if (q->function || q->file)
-                names[n++] = (struct vs_frame_name){q->frame, q->function, q->file, q->line};
-        }
-    w->named = vs_frames_name(w->db, names, n, !late);
-    free(names);
+    sqlite3_bind_int64(row, 1, m->id);
+    while (sqlite3_step(row) == SQLITE_ROW)
+        *PUSH(m->queries, m->count) = (struct name_query){.frame = sqlite3_column_int64(row, 0),
+                                                          .offset = (uint64_t)sqlite3_column_int64(row, 1)};
+    sqlite3_finalize(row);
 }
 
-static void free_work(struct work *w, struct name_query **queries, size_t *counts)
+/* Passes the names to the store.  If time ran out (LATE) the rest is looked up next time. */
+static int write_all(sqlite3 *db, const struct module *modules, size_t n, bool late)
 {
-    for (size_t m = 0; m < w->module_count; m++) {
-        for (size_t i = 0; queries && i < counts[m]; i++) {
-            free(queries[m][i].function);
-            free(queries[m][i].file);
+    struct vs_frame_name *names = NULL;
+    size_t count = 0;
+    for (size_t m = 0; m < n; m++)
+        for (size_t i = 0; i < modules[m].count; i++) {
+            const struct name_query *q = &modules[m].queries[i];
+            if (q->function || q->file)
+                *PUSH(names, count) = (struct vs_frame_name){q->frame, q->function, q->file, q->line};
         }
-        if (queries)
-            free(queries[m]);
-        free(w->modules[m].path);
-        free(w->modules[m].build_id);
+    int named = vs_frames_name(db, names, count, !late);
+    free(names);
+    return named;
+}
+
+static void free_modules(struct module *modules, size_t n)
+{
+    for (size_t m = 0; m < n; m++) {
+        for (size_t i = 0; i < modules[m].count; i++) {
+            free(modules[m].queries[i].function);
+            free(modules[m].queries[i].file);
+        }
+        free(modules[m].queries);
+        free(modules[m].path);
+        free(modules[m].build_id);
     }
-    free(w->modules);
-    free(queries);
-    free(counts);
+    free(modules);
 }
 
 int vs_symbols_fill_db(sqlite3 *db, double seconds)
 {
-    struct work w = {.db = db, .deadline = elf_monotonic_ns() + (int64_t)(seconds * 1e9)};
+    int64_t deadline = elf_monotonic_ns() + (int64_t)(seconds * 1e9);
+    struct module *modules = NULL;
+    size_t n = 0;
     sqlite3_int64 frames = one_number(db, "SELECT count(id) FROM frame", -1);
     if (frames < 0)
         return -1;
     if (sqlite3_db_readonly(db, "main") == 1 || still_recording(db) ||
         one_number(db, "SELECT value FROM meta WHERE key = 'named_frames'", -1) == frames)
         return 0;
-    w.started_ns = one_number(db, "SELECT min(start_realtime_ns) FROM process", 0);
-    if (read_modules(&w) != 0) {
-        free_work(&w, NULL, NULL);
-        return -1;
+    int64_t started = one_number(db, "SELECT min(start_realtime_ns) FROM process", 0);
+    int result = read_modules(db, &modules, &n);
+    for (size_t m = 0; !result && m < n && elf_monotonic_ns() < deadline; m++) {
+        read_queries(db, &modules[m]);
+        elf_names(modules[m].path, modules[m].build_id, started, deadline, modules[m].queries,
+                  modules[m].count);
     }
-    struct name_query **queries = calloc(w.module_count + 1, sizeof *queries);
-    size_t *counts = calloc(w.module_count + 1, sizeof *counts);
-    for (size_t m = 0; queries && counts && m < w.module_count && elf_monotonic_ns() < w.deadline; m++) {
-        queries[m] = read_queries(&w, w.modules[m].id, &counts[m]);
-        elf_names(w.modules[m].path, w.modules[m].build_id, w.started_ns, w.deadline, queries[m], counts[m]);
-    }
-    if (queries && counts && w.module_count)
-        write_all(&w, queries, counts);
-    free_work(&w, queries, counts);
-    return w.named;
+    if (!result && n)
+        result = write_all(db, modules, n, elf_monotonic_ns() >= deadline);
+    free_modules(modules, n);
+    return result;
 }
 
 int vs_symbols_fill(const char *path, char *why, size_t why_size)

@@ -1,12 +1,10 @@
 /*
- * tensors.c - what blocks were asked for as: those that lived at a moment by element types and shapes, and
- * the table that events name.
+ * tensors.c - what blocks that lived at a moment were asked for as, by element types and shapes.
  */
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lives.h"
 #include "sql.h"
 #include "living.h"
 
@@ -55,33 +53,4 @@ char *trace_tensor_words(const char *made_for, const char *element_type, const c
     if (!strcmp(made_for, "storage"))
         return xstrdup("resized storage");
     return xformat("%s %s", element_type ? element_type : "unknown type", shape ? shape : "of unknown shape");
-}
-
-int trace_asked(struct trace *t, struct trace_asked **out, size_t *n)
-{
-    struct sqlite3_stmt *s = trace_sql(t,
-                                       "SELECT id, made_for, element_type, shape, request_bytes FROM "
-                                       "tensor_text WHERE id > 0 ORDER BY id",
-                                       0);
-    int code = SQLITE_ERROR;
-    *out = NULL;
-    *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(*out, *n) = (struct trace_asked){.id = sqlite3_column_int64(s, 0),
-                                               .made_for = trace_sql_text(t, s, 1),
-                                               .element_type = trace_sql_text(t, s, 2),
-                                               .shape = trace_sql_text(t, s, 3),
-                                               .request = trace_sql_int(s, 4)};
-    return trace_sql_done(t, s, code);
-}
-
-static int by_id(const void *key, const void *element)
-{
-    int64_t id = *(const int64_t *)key, other = ((const struct trace_asked *)element)->id;
-    return (id > other) - (id < other);
-}
-
-const struct trace_asked *trace_find_asked(const struct trace_asked *asked, size_t n, int64_t id)
-{
-    return n ? bsearch(&id, asked, n, sizeof *asked, by_id) : NULL;
 }

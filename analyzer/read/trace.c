@@ -159,8 +159,10 @@ static int load_losses(struct trace *t)
 
 int64_t trace_proven(struct trace *t)
 {
-    return trace_sql_one(t, "SELECT count(*) FROM meta WHERE key BETWEEN 'contract.' AND 'contract.~' AND "
-                            "substr(value, 1, 8) = 'proven: '");
+    return trace_sql_one(t,
+                         "SELECT count(*) FROM meta WHERE key BETWEEN 'contract.' AND 'contract.~' AND "
+                         "substr(value, 1, 8) = 'proven: '",
+                         0);
 }
 
 const char *trace_unproven(const struct trace *t, const char *part)
@@ -207,18 +209,20 @@ static int load_small(struct trace *t)
     if (s && sqlite3_step(s) == SQLITE_ROW)
         t->version = trace_sql_text(t, s, 0);
     sqlite3_finalize(s);
-    t->reports = trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework_reports'");
+    t->reports = trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework_reports'", 0);
     t->reports_mismatched =
-        trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework_reports_in_mismatch'");
+        trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework_reports_in_mismatch'", 0);
     if (t->reports_mismatched == UNKNOWN && t->reports != UNKNOWN)
         t->reports_mismatched = 0; /* a missing counter means 0 */
-    t->steps = trace_sql_one(t, STEPS_SQL);
+    t->steps = trace_sql_one(t, STEPS_SQL, 0);
     trace_load_folded(t);
-    t->uncalled_classes = trace_sql_one(
-        t, "SELECT CAST(substr(s.text, 25) AS INT) FROM moment m JOIN string s ON s.id = m.name "
-           "WHERE m.source = 3 AND s.text GLOB 'output_layer_not_called [0-9]*' LIMIT 1");
-    int64_t written = trace_sql_one(t, "SELECT max(seq) FROM ev");
-    t->events = trace_sql_one(t, "SELECT upto_seq FROM mark");
+    t->uncalled_classes =
+        trace_sql_one(t,
+                      "SELECT CAST(substr(s.text, 25) AS INT) FROM moment m JOIN string s ON s.id = m.name "
+                      "WHERE m.source = 3 AND s.text GLOB 'output_layer_not_called [0-9]*' LIMIT 1",
+                      0);
+    int64_t written = trace_sql_one(t, "SELECT max(seq) FROM ev", 0);
+    t->events = trace_sql_one(t, "SELECT upto_seq FROM mark", 0);
     t->events -= t->events == UNKNOWN ? 0 : t->before;
     written -= written == UNKNOWN ? 0 : t->before;
     if (t->events == UNKNOWN || (written != UNKNOWN && written > t->events))
@@ -237,7 +241,7 @@ int trace_reload(struct trace *t)
     free(t->phase_names);
     t->phases = NULL;
     t->phase_names = NULL;
-    t->steps = trace_sql_one(t, STEPS_SQL);
+    t->steps = trace_sql_one(t, STEPS_SQL, 0);
     return load_phases(t) || load_phase_names(t) ? -1 : 0;
 }
 

@@ -12,6 +12,7 @@
 #include "sql.h"
 #include "waste.h"
 #include "curve.h"
+#include "events.h"
 #include "living.h"
 
 /* ---- roles ---- */
@@ -106,8 +107,10 @@ static int name_stacks(struct trace *t, struct trace_waste *rows, size_t n)
 
 bool trace_knows_sure(struct trace *t)
 {
-    return trace_sql_one(t, "SELECT EXISTS(SELECT 1 FROM access WHERE sure IS NOT NULL) OR NOT EXISTS(SELECT "
-                            "1 FROM access WHERE uses > 0)") == 1;
+    return trace_sql_one(t,
+                         "SELECT EXISTS(SELECT 1 FROM access WHERE sure IS NOT NULL) OR NOT EXISTS(SELECT "
+                         "1 FROM access WHERE uses > 0)",
+                         0) == 1;
 }
 
 int trace_waste(struct trace *t, int64_t device, bool at_most, struct trace_waste **out, size_t *n)
@@ -163,16 +166,24 @@ int trace_followed(struct trace *t, int64_t device, struct trace_followed *out)
     return trace_sql_done(t, s, code);
 }
 
+struct totals {
+    struct trace_total *at;
+    size_t n;
+};
+
+static bool take_total(void *totals, const struct trace_row *row)
+{
+    struct totals *all = totals;
+    *PUSH(all->at, all->n) = (struct trace_total){row->seq, row->t, row->framework + row->direct};
+    return true;
+}
+
 int trace_totals(struct trace *t, int64_t device, struct trace_total **out, size_t *n)
 {
-    struct sqlite3_stmt *s = trace_sql(
-        t, "SELECT seq, t, " X512("framework") " + " X512("direct") " FROM ev WHERE device = ? ORDER BY seq",
-        1, device);
-    int code = SQLITE_ERROR;
-    *out = NULL;
-    *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
-        *PUSH(*out, *n) =
-            (struct trace_total){trace_sql_amount(s, 0), trace_sql_amount(s, 1), trace_sql_amount(s, 2)};
-    return trace_sql_done(t, s, code);
+    const struct trace_part part = {device, 0, INT64_MAX, EVENTS_ALL};
+    struct totals all = {0};
+    int result = trace_rows(t, &part, take_total, &all);
+    *out = all.at;
+    *n = all.n;
+    return result;
 }

@@ -9,6 +9,7 @@
 #ifndef VS_VIEW_DIMS_H
 #define VS_VIEW_DIMS_H
 
+#include "read/asked.h"
 #include "read/lives.h"
 
 enum view_dim { VIEW_ROLE, VIEW_LAYER, VIEW_LINE, VIEW_PHASE, VIEW_TENSOR, VIEW_DIMS };
@@ -58,19 +59,18 @@ struct view_dims {
 
 /* What the blocks of a process were asked for as (tensors.c). */
 struct view_asked {
-    struct trace_asked *rows;
-    size_t count;
-    uint32_t *name;          /* of each row from 1, and of 0, which is not known: index into names */
+    struct asked_table table;
+    uint32_t *name;          /* of each row, [0] is not known: index into names */
     struct view_texts names; /* [0] "no tensor is known" */
     char **words;            /* owns them */
-    uint32_t *number;        /* of each row from 1 in the page; 0: it has none yet */
+    uint32_t *number;        /* of each row in the page; 0: it has none yet */
     uint32_t *used;          /* rows by their numbers in the page, from 1 */
     uint32_t used_count;
 };
 /* 0, or -1 with the reason in T's why. */
 int view_read_asked(struct trace *t, struct view_asked *a);
 void view_free_asked(struct view_asked *a);
-/* Blocks' tensors become indices of A's rows, from 1. */
+/* Blocks' tensors become indices of A's rows, 0: none. */
 void view_index_asked(struct trace_block *blocks, size_t n, const struct view_asked *a);
 /* No row has a number in the page any more. */
 void view_forget_asked(struct view_asked *a);

@@ -90,7 +90,7 @@ static uint32_t *number_frames(const struct view_process *p, struct view_texts *
         if (!p->stack_used[i])
             continue;
         const struct trace_frame_row *f = trace_find_frame(s, s->rows[i - 1].frame);
-        char *text = f ? xformat("%d\n%s\n%s", (int)f->kind, f->text ? shown(f->text) : "",
+        char *text = f ? xformat("%d\n%s\n%s", (int)f->is.kind, f->text ? shown(f->text) : "",
                                  f->file ? shown(f->file) : "")
                        : xstrdup("0\nunknown\n");
         size_t before = texts->count;

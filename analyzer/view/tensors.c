@@ -15,22 +15,22 @@ static void name_rows(struct view_asked *a)
 {
     view_intern(&a->names, "no tensor is known");
     a->name[0] = 0;
-    for (size_t i = 0; i < a->count; i++) {
-        const struct trace_asked *row = &a->rows[i];
-        a->words[i] = trace_tensor_words(row->made_for, row->element_type, row->shape);
-        a->name[i + 1] = a->words[i] ? view_intern(&a->names, shown(a->words[i])) : 0;
+    for (size_t i = 1; i < a->table.n; i++) {
+        const struct asked *row = &a->table.at[i];
+        a->words[i] = trace_tensor_words(row->made_for, row->element_type, row->extents);
+        a->name[i] = a->words[i] ? view_intern(&a->names, shown(a->words[i])) : 0;
     }
 }
 
 int view_read_asked(struct trace *t, struct view_asked *a)
 {
     *a = (struct view_asked){0};
-    if (trace_asked(t, &a->rows, &a->count))
+    if (asked_read(t, &a->table))
         return -1;
-    a->name = xrealloc(NULL, (a->count + 1) * sizeof *a->name);
-    a->words = xrealloc(NULL, (a->count + 1) * sizeof *a->words);
-    a->number = xrealloc(NULL, (a->count + 1) * sizeof *a->number);
-    a->used = xrealloc(NULL, (a->count + 1) * sizeof *a->used);
+    a->name = xrealloc(NULL, a->table.n * sizeof *a->name);
+    a->words = xrealloc(NULL, a->table.n * sizeof *a->words);
+    a->number = xrealloc(NULL, a->table.n * sizeof *a->number);
+    a->used = xrealloc(NULL, a->table.n * sizeof *a->used);
     name_rows(a);
     view_forget_asked(a);
     return 0;
@@ -38,10 +38,10 @@ int view_read_asked(struct trace *t, struct view_asked *a)
 
 void view_free_asked(struct view_asked *a)
 {
-    for (size_t i = 0; a->words && i < a->count; i++)
+    for (size_t i = 1; a->words && i < a->table.n; i++)
         free(a->words[i]);
     free(a->words);
-    free(a->rows);
+    asked_free(&a->table);
     free(a->name);
     free(a->number);
     free(a->used);
@@ -51,16 +51,13 @@ void view_free_asked(struct view_asked *a)
 
 void view_index_asked(struct trace_block *blocks, size_t n, const struct view_asked *a)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct trace_asked *row =
-            blocks[i].tensor ? trace_find_asked(a->rows, a->count, blocks[i].tensor) : NULL;
-        blocks[i].tensor = row ? (uint32_t)(row - a->rows) + 1 : 0;
-    }
+    for (size_t i = 0; i < n; i++)
+        blocks[i].tensor = asked_find(&a->table, blocks[i].tensor);
 }
 
 void view_forget_asked(struct view_asked *a)
 {
-    memset(a->number, 0, (a->count + 1) * sizeof *a->number);
+    memset(a->number, 0, a->table.n * sizeof *a->number);
     a->used_count = 0;
 }
 
@@ -89,7 +86,9 @@ void view_write_asked(struct json *j, const struct view_asked *a)
     json_end(j);
     json_begin(j, "requests", '[');
     json_int(j, NULL, UNKNOWN);
-    for (uint32_t i = 0; i < a->used_count; i++)
-        json_int(j, NULL, a->rows[a->used[i] - 1].request);
+    for (uint32_t i = 0; i < a->used_count; i++) {
+        uint64_t bytes = a->table.at[a->used[i]].bytes;
+        json_int(j, NULL, bytes ? (int64_t)bytes : UNKNOWN);
+    }
     json_end(j);
 }

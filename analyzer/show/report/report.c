@@ -216,7 +216,9 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
     d->framework = trace_find_peak(t, id, "framework");
     d->direct = trace_find_peak(t, id, "direct");
     if (d->allocated) {
-        d->reserved_at_peak = trace_reserved_at(t, id, d->allocated->seq);
+        struct trace_then then;
+        if (!trace_then(t, id, d->allocated->seq, &then) && then.found)
+            d->reserved_at_peak = then.reserved;
         d->step_at_peak = trace_step_at(t, d->allocated->t);
         d->phase_at_peak = trace_phase_at_peak(t, id);
         if (d->reserved_at_peak != UNKNOWN && !d->allocated->at_least)

@@ -83,8 +83,9 @@ void report_load_causes(struct trace *t, struct device_report *d, const struct t
     ask("causes");
 }
 
-int64_t trace_reserved_at(struct trace *t, int64_t device, int64_t seq)
+int trace_then(struct trace *t, int64_t device, int64_t seq, struct trace_then *out)
 {
+    *out = (struct trace_then){.found = true};
     return 0;
 }
 
