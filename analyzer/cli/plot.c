@@ -299,7 +299,7 @@ static int plot_sweep(const char *file, const struct options *o, enum picture_fo
     if (!status && sweep.n && o->output && (same_file(o->output, t.path) || replace_is_recording(o->output)))
         status = complain("plot: %s is a recording: give the picture another name with -o", o->output);
     if (!status && sweep.n) {
-        const struct sweep_picture how = {"plot", o->output, o->title, format, {o->size[0], o->size[1]}};
+        const struct sweep_picture how = {o->output, o->title, format, {o->size[0], o->size[1]}};
         status = sweep_picture_draw(&sweep, &how);
         if (!status)
             tell_left_out(&t, &sweep);
@@ -329,7 +329,7 @@ static int call(void *options, char **operands, int n)
         return complain("plot: --by and --overlay exclude each other");
     enum picture_format format = output_format(o->output, o->format);
     if (format == FORMAT_BAD)
-        return output_no_format("plot", o->output);
+        return complain("plot: %s: the name must end in .png, .svg, .pdf, .gp or .txt", o->output);
     if (files_find(&files, "plot", operands, n, &o->relabel, false))
         return EXIT_USAGE;
     int status = files.n == 1 && !of_recordings(o) ? plot_sweep(files.at[0], o, format) : -1;

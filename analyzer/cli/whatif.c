@@ -26,7 +26,7 @@ static const struct option_row rows[] = {
      "from several recordings: at these batches, 1..64 (doubled), 1,2,3 or 4"},
     {"seq", 0, "LIST", ARG_TEXT, AT(sizes.seq),
      "from several recordings: at these lengths (of images: sides)"},
-    {"plot", 0, "FILE", ARG_TEXT, AT(plot), "gone: vramscope fit --max draws sizes"},
+    {"plot", 0, "FILE", ARG_TEXT, AT(plot), "gone: vramscope fit --max tries sizes"},
     {"device", 'd', "N", ARG_COUNT, AT(device), "this device alone"},
     {"process", 0, "N", ARG_COUNT, AT(process), "of a file with several processes this one"},
     {"why", 0, NULL, ARG_FLAG, AT(why), "and what each row rests on"},
@@ -120,8 +120,8 @@ static int call(void *options, char **operands, int n)
         return complain("whatif: name a recording: vramscope whatif run.db");
     if (o->plot)
         return complain(
-            "whatif: --plot is gone: vramscope fit --max NAME=1..64 --plot=FILE -- COMMAND draws sizes, and "
-            "vramscope plot a recording");
+            "whatif: --plot is gone: vramscope fit -o DIR --max NAME=1..64 -- COMMAND tries sizes, "
+            "and vramscope plot draws DIR, and recordings");
     if (o->sizes.batch || o->sizes.seq)
         return answer_sizes(o, operands, n);
     return answer_file(o, operands, n);

@@ -32,7 +32,7 @@ enum { HAS_ARENA = 0 };
 
 struct options {
     struct dry_options dry;
-    const char *output, *keep_writes, *plot;
+    const char *output, *keep_writes;
     struct arg_list max;
     int64_t jobs;
     bool force, json;
@@ -48,7 +48,6 @@ static const struct option_row rows[] = {
      "the largest of 1..256 or 8,16,32 in the place of {NAME} that fits; a second time: for each of its "
      "values"},
     {"jobs", 'j', "N", ARG_COUNT, AT(jobs), "with --max, runs at a time (default: one a core)"},
-    {"plot", 0, "FILE", ARG_TEXT, AT(plot), "with --max, a picture, .png, .svg, .pdf, .gp or .txt"},
     {"json", 0, NULL, ARG_FLAG, AT(json), "for programs: see vramscope-fit(1)"},
     {0}};
 
@@ -216,7 +215,7 @@ static int find_largest(const struct attempt_setup *s, const struct options *o)
 {
     if (o->keep_writes || o->force)
         return complain("fit: --max goes with neither --keep-writes nor --force");
-    return largest_find(s, &(struct largest_options){&o->max, &o->dry, o->output, o->plot, o->jobs, o->json});
+    return largest_find(s, &(struct largest_options){&o->max, &o->dry, o->output, o->jobs, o->json});
 }
 
 static int answer_to(struct options *o, char **command)

@@ -289,9 +289,7 @@ static int answer(struct largest *l, const struct largest_options *o)
         largest_text(l, stdout);
         wrap_page_end();
     }
-    int bad = o->output ? database_all(&l->sweep, l->folder, NULL, NULL) : 0;
-    if (!bad && o->plot)
-        bad = show_picture(&l->sweep, o->plot);
+    int bad = o->output ? database_all(&l->sweep, l->folder, NULL) : 0;
     return bad ? bad : largest_status(l);
 }
 

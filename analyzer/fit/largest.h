@@ -39,7 +39,7 @@ struct largest {
 struct largest_options {
     const struct arg_list *max;
     const struct dry_options *dry;
-    const char *output, *plot; /* NULL: nowhere */
+    const char *output; /* NULL: nowhere */
     int64_t jobs;
     bool json;
 };

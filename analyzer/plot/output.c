@@ -35,11 +35,6 @@ enum picture_format output_format(const char *path, const char *format)
     return FORMAT_BAD;
 }
 
-int output_no_format(const char *command, const char *path)
-{
-    return complain("%s: %s: the name must end in .png, .svg, .pdf, .gp or .txt", command, path);
-}
-
 static char *terminal_of(enum picture_format format, const int64_t *size)
 {
     long long w = size[0], h = size[1];

@@ -9,8 +9,6 @@ enum picture_format { FORMAT_TEXT, FORMAT_GP, FORMAT_PNG, FORMAT_SVG, FORMAT_PDF
 /* FORMAT by its name ("png"), or NULL: that of the file PATH; PATH NULL: text; "-", standard output: text on
  * a terminal, else PNG. */
 enum picture_format output_format(const char *path, const char *format);
-/* Says in the name of COMMAND that PATH has no picture's name; 2. */
-int output_no_format(const char *command, const char *path);
 
 /* Draws P into PATH ("-": standard output; NULL: likewise, as text); 0, or 2, said. */
 int output_draw(const struct picture *p, const char *path, enum picture_format format);

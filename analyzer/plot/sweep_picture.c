@@ -182,9 +182,8 @@ int sweep_picture_draw(const struct trace_sweep *s, const struct sweep_picture *
     size_t below = axis_below(s), missing = count_missing(s);
     if (below == s->axis_count)
         return complain(
-            "%s: a picture of a sweep needs an axis of two numbers or more, which every point has "
-            "(plot FILE#N draws one recording)",
-            how->command);
+            "plot: a picture of a sweep needs an axis of two numbers or more, which every point has "
+            "(plot FILE#N draws one recording)");
     struct drawn d = {.c = xrealloc(NULL, sizeof *d.c)};
     *d.c = (struct curves){.title = title_of(how, missing, s->n),
                            .x = s->axes[below],
@@ -197,17 +196,13 @@ int sweep_picture_draw(const struct trace_sweep *s, const struct sweep_picture *
     d.c->panels[RATE] = (struct curve_panel){.title = "iterations", .unit = "steps a second"};
     add_all(&d, s, below);
     drop_empty(d.c);
-    int status =
-        d.c->n
-            ? curves_draw(d.c, how->path, how->format)
-            : complain(
-                  "%s: no point that ended well has figures to draw: the log in each point's folder says why",
-                  how->command);
+    int status = d.c->n ? curves_draw(d.c, how->path, how->format)
+                        : complain("plot: no point that ended well has figures to draw: the log in each "
+                                   "point's folder says why");
     if (!status && missing)
-        complain("%s: of %zu of %zu points not every process was recorded", how->command, missing, s->n);
+        complain("plot: of %zu of %zu points not every process was recorded", missing, s->n);
     if (!status && d.left_out)
-        complain("%s: %zu values are left out: a panel has room for %d curves", how->command, d.left_out,
-                 CURVES_MOST);
+        complain("plot: %zu values are left out: a panel has room for %d curves", d.left_out, CURVES_MOST);
     for (size_t i = 0; i < d.name_count; i++)
         free(d.names[i]);
     free(d.names);

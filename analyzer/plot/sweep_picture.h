@@ -7,9 +7,8 @@
 #include "read/sweep.h"
 
 struct sweep_picture {
-    const char *command; /* in whose name is said what is wrong */
-    const char *path;    /* as of output_draw */
-    const char *title;   /* NULL: what the band is */
+    const char *path;  /* as of output_draw */
+    const char *title; /* NULL: what the band is */
     enum picture_format format;
     int64_t size[2]; /* pixels, characters of text; 0: as its panels need */
 };

@@ -188,15 +188,13 @@ int database_check(const char *who, const char *folder)
     return bad;
 }
 
-int database_all(const struct sweep *s, const char *folder, const char *csv, const char *plot)
+int database_all(const struct sweep *s, const char *folder, const char *csv)
 {
     char *database = xformat("%s/sweep.db", folder),
          *rows = csv ? xstrdup(csv) : xformat("%s/sweep.csv", folder);
     int bad = show_csv(s, rows);
     if (!bad)
         bad = write_database(s, database);
-    if (!bad && plot)
-        bad = show_picture(s, plot);
     free(database);
     free(rows);
     return bad;

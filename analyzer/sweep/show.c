@@ -11,10 +11,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/wrap.h"
-#include "plot/output.h"
-#include "plot/sweep_picture.h"
 #include "trace/store/points.h"
-#include "read/sweep.h"
 
 /* ---- table ---- */
 
@@ -235,47 +232,4 @@ int show_csv(const struct sweep *s, const char *path)
         return 2;
     write_csv(s, out);
     return destination_close(&to, out, true);
-}
-
-/* ---- picture ---- */
-
-/* The point as a database has it. */
-static struct trace_sweep_point as_read(const struct sweep *s, size_t i)
-{
-    const struct point *p = &s->points[i];
-    struct trace_sweep_point out = {.name = p->name,
-                                    .outcome = p->done ? outcome_names[p->outcome] : NULL,
-                                    .values = xrealloc(NULL, s->grid.n * sizeof *out.values),
-                                    .expected = p->expected,
-                                    .recorded = (int64_t)p->n,
-                                    .predicted = p->predicted_reserved};
-    for (size_t a = 0; a < s->grid.n; a++)
-        out.values[a] = s->points[i].values[a];
-    for (size_t r = 0; p->done && r < p->n; r++) {
-        const struct rank_figures *f = &p->ranks[r];
-        *PUSH(out.ranks, out.rank_count) =
-            (struct trace_sweep_rank){.process = UNKNOWN,
-                                      .rank = f->rank,
-                                      .allocated = f->allocated,
-                                      .reserved = f->reserved,
-                                      .framework_allocated = f->framework_allocated,
-                                      .framework_reserved = f->framework_reserved,
-                                      .rate = f->rate};
-    }
-    return out;
-}
-
-int show_picture(const struct sweep *s, const char *path)
-{
-    struct trace_sweep read = {.n = 0};
-    const struct sweep_picture how = {s->who, path, NULL, output_format(path, NULL), {0, 0}};
-    if (how.format == FORMAT_BAD)
-        return output_no_format(s->who, path);
-    for (size_t a = 0; a < s->grid.n; a++)
-        *PUSH(read.axes, read.axis_count) = s->grid.axes[a].name;
-    for (size_t i = 0; i < s->n; i++)
-        *PUSH(read.points, read.n) = as_read(s, i);
-    int status = sweep_picture_draw(&read, &how);
-    trace_sweep_free(&read);
-    return status;
 }

@@ -1,5 +1,5 @@
 /*
- * show.h - a sweep as a table, as CSV (a row a rank) and as a picture (show.c); as one database, the
+ * show.h - a sweep as a table and as CSV, a row a rank (show.c); as one database, the
  * recordings of all points merged, and a table of the points (database.c); and what laws made of its smallest
  * points say of the others (predict.c).
  */
@@ -26,15 +26,14 @@ void show_table(const struct sweep *s);
 void show_dry_table(const struct sweep *s, FILE *out);
 /* 0, or 2, said. */
 int show_csv(const struct sweep *s, const char *path);
-int show_picture(const struct sweep *s, const char *path);
 
 /* Of grids of batch and seq; where none are made s->unpredicted says why. */
 void predict(struct sweep *s);
 
 /* 0, or 2, said: FOLDER's sweep.db is not of a sweep, and is never replaced. */
 int database_check(const char *who, const char *folder);
-/* Replaces the one that is there, with no recordings by none; and CSV (NULL: FOLDER's sweep.csv) and the
- * picture PLOT (NULL: none).  0, or 2, said. */
-int database_all(const struct sweep *s, const char *folder, const char *csv, const char *plot);
+/* Replaces the one that is there, with no recordings by none; and CSV (NULL: FOLDER's sweep.csv).
+ * 0, or 2, said. */
+int database_all(const struct sweep *s, const char *folder, const char *csv);
 
 #endif

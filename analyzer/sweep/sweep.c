@@ -1,7 +1,7 @@
 /*
  * sweep.c - `vramscope sweep`: a command at every point of a grid, each under `vramscope run`.
  *
- *      grid --> for each point not done: folder, run, end of its time, outcome --> table, CSV, picture
+ *      grid --> for each point not done: folder, run, end of its time, outcome --> table, CSV, database
  *
  * A point that hangs, crashes or runs out of memory is a result like others.  What is done stays done: the
  * same command line goes on where a sweep was interrupted, and a larger grid adds points.
@@ -22,15 +22,14 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"output", 'o', "DIR", ARG_TEXT, AT(output), "where points, table and picture go"},
+    {"output", 'o', "DIR", ARG_TEXT, AT(output), "where points and their table go"},
     {"grid", 'g', "NAME=VALUES", ARG_LIST, AT(grid), "an axis: 1,2,4 or 1..64 (doubled); several times"},
     {"timeout", 't', "TIME", ARG_TIME, AT(timeout),
      "what a point may take (default 1h; 0: no end); then all its processes are ended"},
     {"again", 0, "LIST", ARG_TEXT, AT(again),
      "run points again that ended so: hang,crash,oom,between,unknown or ok"},
     {"csv", 0, "FILE", ARG_TEXT, AT(csv), "a row a rank (default DIR/sweep.csv)"},
-    {"plot", 0, "FILE", ARG_TEXT, AT(plot),
-     "a picture, .png, .svg, .pdf, .gp or .txt: least, mean and most over the ranks"},
+    {"plot", 0, "FILE", ARG_TEXT, AT(plot), "gone: `vramscope plot DIR -o FILE` draws what a sweep left"},
     {"simulated", 0, NULL, ARG_FLAG, AT(simulated), "use the simulated CUDA driver: no GPU needed"},
     {"dry", 0, NULL, ARG_FLAG, AT(runs_dry),
      "as `vramscope fit` runs it: no GPU, nothing is computed; the options below are of that"},
@@ -146,7 +145,7 @@ static int sweep(struct sweep *s, struct work *w, const struct options *o)
     if (!o->quiet)
         puts("");
     show_table(s);
-    status = database_all(s, o->output, o->csv, o->plot);
+    status = database_all(s, o->output, o->csv);
     if (ran == 1)
         return complain("sweep: interrupted: the same command goes on where it was");
     return ran ? ran : status ? status : is_whole(s) ? EXIT_GOOD : EXIT_INCOMPLETE;
@@ -156,6 +155,8 @@ static int call(void *options, char **command, int n)
 {
     struct options *o = options;
     struct sweep s = {.who = "sweep", .predicted_rank = UNKNOWN};
+    if (o->plot)
+        return complain("sweep: --plot is gone: vramscope plot DIR -o FILE draws what a sweep left in DIR");
     int status =
         !o->output
             ? complain(

@@ -46,13 +46,13 @@ has '^no batch fits a device of 1\.00 GiB$'
 has '^  8, the smallest, does not$'
 
 # for each length; table, database and picture are a sweep's; a second call runs nothing; a wider one runs what is new
-fit 0 --capacity=24GiB -o two --plot=two.gp --max batch=1..256 --max seq=1024,2048,4096 -- "$program" '{batch}' '{seq}'
+fit 0 --capacity=24GiB -o two --max batch=1..256 --max seq=1024,2048,4096 -- "$program" '{batch}' '{seq}'
 has '^ +1024 +89 .* 90 does not'
 has '^ +2048 +44 .* 45 does not'
 has '^ +4096 +22 .* 23 does not'
 [ "$(sqlite3 two/sweep.db "SELECT group_concat(x) FROM (SELECT seq || ' ' || max(batch + 0) x FROM sweep WHERE outcome = 'ok' GROUP BY seq ORDER BY seq + 0)")" = '1024 89,2048 44,4096 22' ] || fail "the database"
 [ "$(sqlite3 two/sweep.db "SELECT DISTINCT simulated FROM process")" = 2 ] && "$V" report --all two/sweep.db >report && grep -q 'dry run' report || fail "the database is not of dry runs"
-grep -q 'xlabel "batch"' two.gp && grep -q 'seq=2048' two.gp || fail "the picture: $(grep -e xlabel -e title two.gp)"
+"$V" plot two -o two.gp && grep -q 'xlabel "batch"' two.gp && grep -q 'seq=2048' two.gp || fail "the picture: $(grep -e xlabel -e title two.gp)"
 [ "$(head -n 1 two/sweep.csv | cut -d, -f1,2)" = seq,batch ] || fail "the rows: $(head -n 1 two/sweep.csv)"
 fit 0 --capacity=24GiB -o two --json --max batch=1..256 --max seq=1024,2048,4096 -- "$program" '{batch}' '{seq}'
 json 'd["points_run"], [r["largest"] for r in rows], d["searched"], d["for_each"]' "(0, ['89', '44', '22'], 'batch', 'seq')"
