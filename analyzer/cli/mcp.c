@@ -16,7 +16,7 @@ static int call(void *options, char **operands, int n)
     struct options *o = options;
     if (n > 0)
         return complain("mcp takes no file: the client names files with each question");
-    mcp_serve(o->allow_run);
+    mcp_serve(vramscope_commands, o->allow_run);
     return EXIT_GOOD;
 }
 

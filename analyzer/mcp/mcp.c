@@ -27,6 +27,7 @@ static const char handshakes[] = "2024-11-05 2025-03-26 2025-06-18 2025-11-25";
 enum { VERSION = 10 }; /* characters of one */
 
 struct server {
+    const struct command *const *commands;
     bool allow_run;
     int lock; /* held by the process that writes an answer */
     struct {
@@ -229,7 +230,7 @@ static void serve(struct server *s, const char *method, json_t *id, json_t *para
     if (!strcmp(method, "tools/call"))
         tools_call(s, id, params);
     else if (!strcmp(method, "tools/list"))
-        answer(s, id, json_pack("{s:o}", "tools", tools_list(s->allow_run)));
+        answer(s, id, json_pack("{s:o}", "tools", tools_list(s->commands, s->allow_run)));
     else if (!strcmp(method, "initialize"))
         answer(s, id, initialize(params));
     else if (!strcmp(method, "server/discover"))
@@ -255,11 +256,12 @@ static void take_message(struct server *s, json_t *m)
         cancel(s, json_object_get(params, "requestId"));
 }
 
-void mcp_serve(bool allow_run)
+void mcp_serve(const struct command *const *commands, bool allow_run)
 {
     static struct server s;
     char *line = NULL;
     size_t room = 0;
+    s.commands = commands;
     s.allow_run = allow_run;
     s.lock = memfd_create("lock", MFD_CLOEXEC);
     for (ssize_t n; (n = getline(&line, &room, stdin)) >= 0;) {

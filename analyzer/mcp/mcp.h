@@ -16,15 +16,15 @@
 #include "base/base.h"
 #include "base/commands.h"
 
-/* Serves until standard input ends, or nobody reads the answers. */
-void mcp_serve(bool allow_run);
+/* Serves until standard input ends, or nobody reads the answers.  COMMANDS: NULL is at their end. */
+void mcp_serve(const struct command *const *commands, bool allow_run);
 
 /* ---- tools.c ---- */
 
 struct tool;
 
-/* The tools as tools/list has them; RUN: with the one that executes a program. */
-json_t *tools_list(bool run);
+/* The tools as tools/list has them, of COMMANDS; RUN: with the one that executes a program. */
+json_t *tools_list(const struct command *const *commands, bool run);
 /* The tool NAME; NULL with WHY, which the caller frees: there is none. */
 const struct tool *tools_find(const char *name, bool run, char **why);
 /* The command line that ARGUMENTS ask for, to be freed; *WHY, which was NULL: they are wrong. */

@@ -40,9 +40,8 @@ static const char common[] =
     "\"max_bytes\": {\"type\": \"integer\", \"description\": \"of the answer (default 32768)\"},"
     "\"timeout_s\": {\"type\": \"integer\", \"description\": \"seconds that it may take (default 600)\"}}";
 
-static const struct command *command_of(const struct tool *t)
+static const struct command *command_of(const struct tool *t, const struct command *const *c)
 {
-    const struct command *const *c = vramscope_commands;
     while (strcmp((*c)->name, t->name) != 0)
         c++;
     return *c;
@@ -84,11 +83,11 @@ static json_t *schema(const struct tool *t, const struct option_row *rows)
                      t->list, "additionalProperties", 0);
 }
 
-json_t *tools_list(bool run)
+json_t *tools_list(const struct command *const *commands, bool run)
 {
     json_t *list = json_array();
     for (const struct tool *t = tools; t < tools + TOOLS; t++) {
-        const struct command *c = command_of(t);
+        const struct command *c = command_of(t, commands);
         if (t->runs && !run)
             continue;
         char *about = xformat("%s%s", t->note, c->about);
