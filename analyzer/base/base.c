@@ -85,3 +85,52 @@ void *find_number(int64_t number, const void *items, size_t n, size_t size)
 {
     return n ? bsearch(&number, items, n, size, by_number) : NULL;
 }
+
+/* ---- texts ---- */
+
+static size_t hash_of(const char *text)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        h = (h ^ *c) * UINT64_C(0x100000001b3);
+    return (size_t)(h ^ h >> 32);
+}
+
+static uint32_t *text_slot(const struct texts *x, const char *text)
+{
+    size_t i = hash_of(text) & (x->room - 1);
+    while (x->slots[i] && strcmp(x->at[x->slots[i] - 1], text) != 0)
+        i = (i + 1) & (x->room - 1);
+    return &x->slots[i];
+}
+
+static void texts_grow(struct texts *x)
+{
+    x->room = x->room ? 2 * x->room : 64;
+    x->slots = xrealloc(x->slots, x->room * sizeof *x->slots);
+    memset(x->slots, 0, x->room * sizeof *x->slots);
+    for (size_t i = 0; i < x->n; i++)
+        *text_slot(x, x->at[i]) = (uint32_t)i + 1;
+}
+
+uint32_t texts_index(struct texts *x, const char *text, bool *is_new)
+{
+    if (2 * (x->n + 1) > x->room)
+        texts_grow(x);
+    uint32_t *slot = text_slot(x, text);
+    bool added = *slot == 0;
+    if (added) {
+        *PUSH(x->at, x->n) = text;
+        *slot = (uint32_t)x->n;
+    }
+    if (is_new)
+        *is_new = added;
+    return *slot - 1;
+}
+
+void texts_free(struct texts *x)
+{
+    free(x->at);
+    free(x->slots);
+    *x = (struct texts){0};
+}

@@ -1,6 +1,6 @@
 /*
  * base.h - used by every file of the analyzer: memory that can't fail, one-line errors, arrays that grow or
- * are sorted.
+ * are sorted, texts by number.
  *
  * The analyzer is a program of its own, not a library in a host process, so it may exit when memory runs
  * out.
@@ -37,5 +37,16 @@ void *grow(void *items, size_t n, size_t size);
  * NUMBER; NULL. */
 void *find_number(int64_t number, const void *items, size_t n, size_t size);
 #define FIND(number, array, n) ((__typeof__(&*(array)))find_number(number, array, n, sizeof *(array)))
+
+/* Texts in the order in which they were first asked for, from 0. */
+struct texts {
+    const char **at; /* as given: they outlive the table */
+    size_t n, room;
+    uint32_t *slots; /* index + 1; 0: empty */
+};
+
+/* The index of TEXT; *IS_NEW where it was not there before. */
+uint32_t texts_index(struct texts *x, const char *text, bool *is_new);
+void texts_free(struct texts *x);
 
 #endif

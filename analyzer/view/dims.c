@@ -7,67 +7,23 @@
 #include "analysis/parts.h"
 #include "base/shown.h"
 
-/* ---- texts by number ---- */
-
-static uint64_t hash_of(const char *text)
-{
-    uint64_t h = 1469598103934665603u;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return h ^ h >> 29;
-}
-
-static void rehash(struct view_texts *t)
-{
-    t->room = t->room ? 2 * t->room : 64;
-    free(t->places);
-    t->places = xrealloc(NULL, t->room * sizeof *t->places);
-    memset(t->places, 0, t->room * sizeof *t->places);
-    for (size_t i = 0; i < t->count; i++) {
-        size_t at = hash_of(t->texts[i]) & (t->room - 1);
-        while (t->places[at])
-            at = (at + 1) & (t->room - 1);
-        t->places[at] = (uint32_t)i + 1;
-    }
-}
-
-uint32_t view_intern(struct view_texts *t, const char *text)
-{
-    if (2 * (t->count + 1) > t->room)
-        rehash(t);
-    size_t at = hash_of(text) & (t->room - 1);
-    for (; t->places[at]; at = (at + 1) & (t->room - 1))
-        if (!strcmp(t->texts[t->places[at] - 1], text))
-            return t->places[at] - 1;
-    *PUSH(t->texts, t->count) = text;
-    t->places[at] = (uint32_t)t->count;
-    return (uint32_t)t->count - 1;
-}
-
-void view_free_texts(struct view_texts *t)
-{
-    free(t->texts);
-    free(t->places);
-    *t = (struct view_texts){0};
-}
-
 /* ---- blocks' names ---- */
 
-static uint32_t intern_word(struct view_tags *g, struct view_texts *texts, char *word)
+static uint32_t intern_word(struct view_tags *g, struct texts *texts, char *word)
 {
     *PUSH(g->words, g->word_count) = word;
-    return view_intern(texts, word);
+    return texts_index(texts, word, NULL);
 }
 
 static void fold_layers(struct view_tags *g)
 {
-    size_t n = g->layers.count;
+    size_t n = g->layers.n;
     uint32_t *owns = xrealloc(NULL, n * sizeof *owns); /* of each of folds one, UINT32_MAX: several */
     g->layer_fold = xrealloc(NULL, n * sizeof *g->layer_fold);
     g->layer_own = xrealloc(NULL, n * sizeof *g->layer_own);
     for (size_t i = 0; i < n; i++) {
-        const char *layer = g->layers.texts[i];
-        size_t own = strlen(layer), before = g->folds.count;
+        const char *layer = g->layers.at[i];
+        size_t own = strlen(layer), before = g->folds.n;
         char *text = i ? part_layer(layer, &own) : xstrdup(layer); /* the first is "no layer" */
         uint32_t fold = intern_word(g, &g->folds, text);
         uint32_t name = intern_word(g, &g->owns, xformat("%.*s", (int)own, layer));
@@ -75,9 +31,9 @@ static void fold_layers(struct view_tags *g)
         g->layer_fold[i] = fold;
         g->layer_own[i] = name;
     }
-    for (size_t i = 0; i < g->folds.count; i++)
+    for (size_t i = 0; i < g->folds.n; i++)
         if (owns[i] != UINT32_MAX)
-            g->folds.texts[i] = g->owns.texts[owns[i]];
+            g->folds.at[i] = g->owns.at[owns[i]];
     free(owns);
 }
 
@@ -85,15 +41,15 @@ struct view_tags view_tags(const struct trace_stacks *s)
 {
     struct view_tags g = {.stack_line = xrealloc(NULL, (s->count + 1) * sizeof *g.stack_line),
                           .stack_layer = xrealloc(NULL, (s->count + 1) * sizeof *g.stack_layer)};
-    view_intern(&g.lines, "no Python line");
-    view_intern(&g.layers, "no layer");
+    texts_index(&g.lines, "no Python line", NULL);
+    texts_index(&g.layers, "no layer", NULL);
     g.stack_line[0] = g.stack_layer[0] = 0;
     for (size_t i = 0; i < s->count; i++) {
         const struct trace_stack_row *r = &s->rows[i];
         /* memory that a library asked for by itself is named by the library */
         const char *line = r->line ? r->line : r->owner;
-        g.stack_line[i + 1] = line ? view_intern(&g.lines, shown(line)) : 0;
-        g.stack_layer[i + 1] = r->layer && r->layer[0] ? view_intern(&g.layers, shown(r->layer)) : 0;
+        g.stack_line[i + 1] = line ? texts_index(&g.lines, shown(line), NULL) : 0;
+        g.stack_layer[i + 1] = r->layer && r->layer[0] ? texts_index(&g.layers, shown(r->layer), NULL) : 0;
     }
     fold_layers(&g);
     return g;
@@ -108,10 +64,10 @@ void view_free_tags(struct view_tags *g)
     free(g->words);
     free(g->layer_fold);
     free(g->layer_own);
-    view_free_texts(&g->lines);
-    view_free_texts(&g->layers);
-    view_free_texts(&g->folds);
-    view_free_texts(&g->owns);
+    texts_free(&g->lines);
+    texts_free(&g->layers);
+    texts_free(&g->folds);
+    texts_free(&g->owns);
 }
 
 void view_index_stacks(struct trace_block *blocks, size_t n, const struct trace_stacks *s)
@@ -132,7 +88,7 @@ struct naming {
 static uint32_t fold_of(const struct trace_block *b, const struct naming *n)
 {
     uint32_t layer = n->tags->stack_layer[b->stack];
-    return layer && b->phase && !strcmp(n->tags->layers.texts[layer], n->phases[b->phase])
+    return layer && b->phase && !strcmp(n->tags->layers.at[layer], n->phases[b->phase])
                ? 0
                : n->tags->layer_fold[layer];
 }
@@ -248,9 +204,9 @@ struct view_dims view_dims(const struct trace_lives *l, const char *const *phase
     name_phases(&d.names[VIEW_PHASE], phases, phase_count);
     struct naming naming = {g, a, d.names[VIEW_PHASE].texts};
     copy_texts(&d.names[VIEW_ROLE], l->roles, l->role_count);
-    copy_texts(&d.names[VIEW_LAYER], g->folds.texts, g->folds.count);
-    copy_texts(&d.names[VIEW_LINE], g->lines.texts, g->lines.count);
-    copy_texts(&d.names[VIEW_TENSOR], a->names.texts, a->names.count);
+    copy_texts(&d.names[VIEW_LAYER], g->folds.at, g->folds.n);
+    copy_texts(&d.names[VIEW_LINE], g->lines.at, g->lines.n);
+    copy_texts(&d.names[VIEW_TENSOR], a->names.at, a->names.n);
     d.slots = xrealloc(NULL, (l->block_count + 1) * sizeof *d.slots);
     for (int dim = 0; dim < VIEW_DIMS; dim++) {
         struct held *held = most_held(l, &d.names[dim], dim, &naming);

@@ -26,20 +26,11 @@ struct view_names { /* of one dimension; index 0 is what has none */
     int64_t rest_names; /* names without a slot that held something */
 };
 
-/* Interns texts, which belong to somebody else. */
-struct view_texts {
-    const char **texts;
-    uint32_t *places; /* hash table of indices + 1 */
-    size_t count, room;
-};
-uint32_t view_intern(struct view_texts *t, const char *text);
-void view_free_texts(struct view_texts *t);
-
 /* The name of a block in each dimension: line and layer by its stack, a row of STACKS.  Equal layers are one
  * name, as in analysis/parts.h: "Llama.layers.*", and of one layer alone its own path. */
 struct view_tags {
     uint32_t *stack_line, *stack_layer; /* name index of each row of the stack table */
-    struct view_texts lines, layers, folds, owns;
+    struct texts lines, layers, folds, owns;
     uint32_t *layer_fold, *layer_own; /* of each layer: its index in folds, and in owns, which folds join */
     char **words;                     /* owns the texts of folds and owns */
     size_t word_count;
@@ -60,11 +51,11 @@ struct view_dims {
 /* What the blocks of a process were asked for as (tensors.c). */
 struct view_asked {
     struct asked_table table;
-    uint32_t *name;          /* of each row, [0] is not known: index into names */
-    struct view_texts names; /* [0] "no tensor is known" */
-    char **words;            /* owns them */
-    uint32_t *number;        /* of each row in the page; 0: it has none yet */
-    uint32_t *used;          /* rows by their numbers in the page, from 1 */
+    uint32_t *name;     /* of each row, [0] is not known: index into names */
+    struct texts names; /* [0] "no tensor is known" */
+    char **words;       /* owns them */
+    uint32_t *number;   /* of each row in the page; 0: it has none yet */
+    uint32_t *used;     /* rows by their numbers in the page, from 1 */
     uint32_t used_count;
 };
 /* 0, or -1 with the reason in T's why. */

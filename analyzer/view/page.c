@@ -150,7 +150,7 @@ static int gather(struct view_process *processes, size_t n, int64_t device, bool
     struct view_part part = {&j, body, room, 0, false};
     for (size_t i = 0; i < n; i++) {
         forget_used(&processes[i]);
-        part.tensors = part.tensors || processes[i].asked.names.count > 1;
+        part.tensors = part.tensors || processes[i].asked.names.n > 1;
     }
     json_open(&j, head);
     json_begin(&j, NULL, '{');

@@ -64,24 +64,24 @@ static void write_numbers(struct json *j, const char *name, const uint32_t *numb
 static void write_tags(struct json *j, const struct view_process *p)
 {
     const struct view_tags *g = &p->tags;
-    bool *line = xrealloc(NULL, g->lines.count), *layer = xrealloc(NULL, g->layers.count);
-    memset(line, 0, g->lines.count);
-    memset(layer, 0, g->layers.count);
+    bool *line = xrealloc(NULL, g->lines.n), *layer = xrealloc(NULL, g->layers.n);
+    memset(line, 0, g->lines.n);
+    memset(layer, 0, g->layers.n);
     line[0] = layer[0] = true;
     for (size_t i = 1; i <= p->stacks.count; i++)
         if (p->stack_used[i])
             line[g->stack_line[i]] = layer[g->stack_layer[i]] = true;
-    write_list(j, "lines", g->lines.texts, g->lines.count, line);
-    write_list(j, "layers", g->layers.texts, g->layers.count, layer);
-    write_numbers(j, "folds", g->layer_fold, g->layers.count);
-    write_numbers(j, "owns", g->layer_own, g->layers.count);
+    write_list(j, "lines", g->lines.at, g->lines.n, line);
+    write_list(j, "layers", g->layers.at, g->layers.n, layer);
+    write_numbers(j, "folds", g->layer_fold, g->layers.n);
+    write_numbers(j, "owns", g->layer_own, g->layers.n);
     free(line);
     free(layer);
 }
 
 /* A frame's number in the page, for each row of the table; frames that differ in their addresses alone are
  * one. */
-static uint32_t *number_frames(const struct view_process *p, struct view_texts *texts)
+static uint32_t *number_frames(const struct view_process *p, struct texts *texts)
 {
     const struct trace_stacks *s = &p->stacks;
     uint32_t *numbers = xrealloc(NULL, (s->count + 1) * sizeof *numbers);
@@ -93,18 +93,18 @@ static uint32_t *number_frames(const struct view_process *p, struct view_texts *
         char *text = f ? xformat("%d\n%s\n%s", (int)f->is.kind, f->text ? shown(f->text) : "",
                                  f->file ? shown(f->file) : "")
                        : xstrdup("0\nunknown\n");
-        size_t before = texts->count;
-        numbers[i] = view_intern(texts, text);
-        if (texts->count == before)
+        bool is_new;
+        numbers[i] = texts_index(texts, text, &is_new);
+        if (!is_new)
             free(text);
     }
     return numbers;
 }
 
-static void write_texts(struct view_part *part, struct view_process *p, const struct view_texts *scopes)
+static void write_texts(struct view_part *part, struct view_process *p, const struct texts *scopes)
 {
     static const char *const fields[] = {"row", "parent", "frame", "line", "layer"};
-    struct view_texts texts = {0};
+    struct texts texts = {0};
     uint32_t *frames = number_frames(p, &texts);
     char *text = NULL;
     size_t size = 0;
@@ -114,9 +114,9 @@ static void write_texts(struct view_part *part, struct view_process *p, const st
     json_begin(&j, NULL, '{');
     for (int i = 0; i < 5; i++)
         write_stack_field(&j, p, fields[i], i, frames);
-    write_list(&j, "frames", texts.texts, texts.count, NULL);
+    write_list(&j, "frames", texts.at, texts.n, NULL);
     write_tags(&j, p);
-    write_list(&j, "scopes", scopes->texts, scopes->count, NULL);
+    write_list(&j, "scopes", scopes->at, scopes->n, NULL);
     view_write_asked(&j, &p->asked);
     json_end(&j);
     json_close(&j);
@@ -127,9 +127,9 @@ static void write_texts(struct view_part *part, struct view_process *p, const st
     json_text(part->head, "texts", id);
     free(id);
     free(frames);
-    for (size_t i = 0; i < texts.count; i++)
-        free((char *)texts.texts[i]);
-    view_free_texts(&texts);
+    for (size_t i = 0; i < texts.n; i++)
+        free((char *)texts.at[i]);
+    texts_free(&texts);
 }
 
 /* ---- ranges ---- */
@@ -137,7 +137,7 @@ static void write_texts(struct view_part *part, struct view_process *p, const st
 enum { PUSH_TIME, LENGTH, DEPTH, THREAD, NAME, PHASE, FIELDS };
 
 static void write_scopes(struct view_part *part, const struct trace_scope *scopes, size_t n, size_t total,
-                         struct view_texts *names)
+                         struct texts *names)
 {
     struct pack fields[FIELDS] = {0}, out = {0};
     int64_t before = 0;
@@ -148,7 +148,7 @@ static void write_scopes(struct view_part *part, const struct trace_scope *scope
                     s->pop == UNKNOWN || s->pop < s->push ? 0 : (uint64_t)(s->pop - s->push) + 1);
         pack_number(&fields[DEPTH], (uint64_t)s->depth);
         pack_number(&fields[THREAD], s->thread > 0 ? (uint64_t)s->thread : 0);
-        pack_number(&fields[NAME], view_intern(names, s->name ? shown(s->name) : "unnamed"));
+        pack_number(&fields[NAME], texts_index(names, s->name ? shown(s->name) : "unnamed", NULL));
         pack_number(&fields[PHASE], s->phase > 0 ? (uint64_t)s->phase : 0);
         before = s->push;
     }
@@ -266,7 +266,7 @@ static void write_facts(struct view_part *part, const struct view_process *p)
 int view_write_process(struct view_part *part, struct view_process *p)
 {
     struct trace_scope *scopes;
-    struct view_texts names = {0};
+    struct texts names = {0};
     size_t n, total;
     if (trace_scopes(p->t, part->room->scopes, &scopes, &n, &total))
         return -1;
@@ -276,7 +276,7 @@ int view_write_process(struct view_part *part, struct view_process *p)
     write_texts(part, p, &names);
     int result = write_steps(part, p->t) || write_stretches(part, p->t) ? -1 : 0;
     json_end(part->head);
-    view_free_texts(&names);
+    texts_free(&names);
     free(scopes);
     return result;
 }

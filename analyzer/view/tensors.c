@@ -13,12 +13,12 @@
 
 static void name_rows(struct view_asked *a)
 {
-    view_intern(&a->names, "no tensor is known");
+    texts_index(&a->names, "no tensor is known", NULL);
     a->name[0] = 0;
     for (size_t i = 1; i < a->table.n; i++) {
         const struct asked *row = &a->table.at[i];
         a->words[i] = trace_tensor_words(row->made_for, row->element_type, row->extents);
-        a->name[i] = a->words[i] ? view_intern(&a->names, shown(a->words[i])) : 0;
+        a->name[i] = a->words[i] ? texts_index(&a->names, shown(a->words[i]), NULL) : 0;
     }
 }
 
@@ -45,7 +45,7 @@ void view_free_asked(struct view_asked *a)
     free(a->name);
     free(a->number);
     free(a->used);
-    view_free_texts(&a->names);
+    texts_free(&a->names);
     *a = (struct view_asked){0};
 }
 
@@ -76,7 +76,7 @@ void view_write_asked(struct json *j, const struct view_asked *a)
     json_text(j, NULL, "");
     for (uint32_t i = 0; i < a->used_count; i++) {
         uint32_t name = a->name[a->used[i]];
-        json_text(j, NULL, name ? a->names.texts[name] : "");
+        json_text(j, NULL, name ? a->names.at[name] : "");
     }
     json_end(j);
     json_begin(j, "tensor_names", '[');

@@ -129,10 +129,10 @@ static struct view_asked asked_of(struct trace_lives *l)
     static char texts[25][16];
     static uint32_t name[41];
     struct view_asked a = {.name = name};
-    view_intern(&a.names, "no tensor is known");
+    texts_index(&a.names, "no tensor is known", NULL);
     for (uint32_t i = 1; i <= 40; i++) {
         snprintf(texts[i % 25], sizeof texts[i % 25], "float32 [%u]", i % 25);
-        name[i] = view_intern(&a.names, texts[i % 25]);
+        name[i] = texts_index(&a.names, texts[i % 25], NULL);
     }
     for (size_t i = 0; i < l->block_count; i++)
         l->blocks[i].tensor = (uint32_t)(i * 7 % 41);
@@ -171,7 +171,7 @@ TEST(in_every_state_the_slots_add_up_and_are_the_living_blocks)
     }
     view_free_dims(&d);
     view_free_tags(&g);
-    view_free_texts(&a.names);
+    texts_free(&a.names);
     trace_free_lives(&m.lives);
 }
 
@@ -189,7 +189,7 @@ TEST(equal_layers_are_one_name_and_one_alone_has_its_own)
     uint32_t owns[5];
     for (size_t i = 0; i < 5; i++) {
         uint32_t layer = g.stack_layer[i + 1];
-        assert_string_equal(g.folds.texts[g.layer_fold[layer]], folds[i]);
+        assert_string_equal(g.folds.at[g.layer_fold[layer]], folds[i]);
         owns[i] = g.layer_own[layer];
     }
     assert_true(owns[0] == owns[4] && owns[0] != owns[1]);
@@ -219,7 +219,7 @@ TEST(the_names_with_slots_are_those_that_once_held_most)
     assert_true(least_named >= greatest_rest);
     view_free_dims(&d);
     view_free_tags(&g);
-    view_free_texts(&a.names);
+    texts_free(&a.names);
     trace_free_lives(&m.lives);
 }
 
