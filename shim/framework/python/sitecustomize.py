@@ -65,6 +65,10 @@ def _is_dry():
     return os.environ.get("VRAMSCOPE_DRY") == "1"
 
 
+def _has_arena():
+    return os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena"
+
+
 # what is put into a module: ours, whether it is wanted, what is missing where that fails
 _LINES = ("vramscope._lines", lambda: True, "whether lines of Python are right is not known")
 _POOLS = (_LINES, ("vramscope._pools", lambda: True, "what its pool uses is not known"))
@@ -75,7 +79,7 @@ _PARTS = {
     "torch": (
         _LINES,
         ("vramscope._simulated", lambda: os.environ.get("VRAMSCOPE_SIMULATED") == "1", "PyTorch on the simulated driver"),
-        ("vramscope._arena", lambda: os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena", "PyTorch keeps its own allocator"),
+        ("vramscope._arena", _has_arena, "PyTorch keeps its own allocator"),
         ("vramscope._allocator", lambda: True, "its allocator's settings are not known"),
         ("vramscope._torch", lambda: not _is_off("VRAMSCOPE_AUTO_PHASES"), "no automatic phases"),
         ("vramscope._dry", _is_dry, "values are not followed, and no step is the last"),
@@ -84,6 +88,8 @@ _PARTS = {
     "jax": _POOLS,
     "cupy": _POOLS,
 }
+if _has_arena():
+    _PARTS["torch._inductor.compile_fx"] = (("vramscope._arena", _has_arena, "torch.compile records CUDA graphs"),)
 if _is_dry():
     _PARTS.update({"triton": _TRITON, "torch._inductor.runtime.triton_heuristics": _TRITON})
     _PARTS.update({name: _LAUNCH for name in ("torch.distributed.launcher.api", "torch.multiprocessing.spawn", "deepspeed.launcher.runner", "accelerate.commands.launch")})

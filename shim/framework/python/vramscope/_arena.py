@@ -23,6 +23,8 @@ _PARTS = ("current", "peak", "allocated", "freed")
 _FIGURES = 64  # room for what vramscope_torch_stats tells: three times _KINDS times _PARTS, then these
 _AFTER = "ooms retries reserved peak_reserved created released idle deferred granule settles".split()
 
+GRAPHS = "torch._inductor.compile_fx"
+
 _torch = None
 _library = None
 _allocator = None
@@ -223,40 +225,6 @@ def _plain_model(model, *_, **__):
     return model
 
 
-class _After:
-    """A meta path finder that changes one module when it has been imported."""
-
-    def __init__(self, name, change):
-        self.name, self.change = name, change
-
-    def find_spec(self, name, path=None, target=None):
-        if name != self.name:
-            return None
-        try:
-            sys.meta_path.remove(self)
-        except ValueError:
-            return None
-        import importlib.util
-
-        spec = importlib.util.find_spec(name)
-        execute = getattr(getattr(spec, "loader", None), "exec_module", None)
-        if execute is not None:
-
-            def exec_module(module):
-                execute(module)
-                self.change(module)
-
-            spec.loader.exec_module = exec_module
-        return spec
-
-
-def _on_import(name, change):
-    if name in sys.modules:
-        change(sys.modules[name])
-    else:
-        sys.meta_path.insert(0, _After(name, change))
-
-
 # ---- putting it in place ----
 
 
@@ -374,8 +342,15 @@ def _make(c):
     return allocator
 
 
-def install(torch):
-    """Called once, when torch has been imported."""
+def install(module):
+    """Called once for torch, and for the part of it that makes CUDA graphs, when it has been imported."""
+    if module.__name__ == GRAPHS:
+        _no_graphs_in(module)
+    else:
+        _install(module)
+
+
+def _install(torch):
     global _torch, _library, _allocator, _none
     if not hasattr(torch._C, "_cuda_customAllocator"):
         return  # a torch without CUDA
@@ -398,4 +373,5 @@ def install(torch):
         answers.append((torch.UntypedStorage, "_share_cuda_", _no_sharing))
     for owner, name, function in answers:
         _put(owner, name, function)
-    _on_import("torch._inductor.compile_fx", _no_graphs_in)
+    if GRAPHS in sys.modules:
+        _no_graphs_in(sys.modules[GRAPHS])

@@ -7,6 +7,7 @@
 Where the files go is not decided here (analyzer/fit/contain.h).  `install_X` is called when module X has been imported.
 """
 
+import concurrent.futures
 import inspect
 import json
 import os
@@ -106,31 +107,6 @@ _HUB = ("create_commit", "preupload_lfs_files", "upload_file", "upload_folder", 
         "create_branch", "delete_branch", "create_tag", "delete_tag", "move_repo", "super_squash_history", "update_repo_settings")  # fmt: skip
 
 
-class _Done:
-    """The future of an upload: over at once."""
-
-    def __init__(self, result):
-        self._result = result
-
-    def result(self, timeout=None):
-        return self._result
-
-    def done(self):
-        return True
-
-    def running(self):
-        return False
-
-    def cancel(self):
-        return False
-
-    def exception(self, timeout=None):
-        return None
-
-    def add_done_callback(self, function):
-        function(self)
-
-
 def _hub_stub(module, name):
     def stub(*args, **kwargs):
         repo = kwargs.get("repo_id") or next((a for a in args if isinstance(a, str)), "")
@@ -138,7 +114,11 @@ def _hub_stub(module, name):
         if name == "create_repo":
             return module.RepoUrl(f"https://huggingface.co/{repo}")
         nothing = types.SimpleNamespace(commit_url="", oid="", pr_url=None, pr_num=None, pr_revision=None, commit_message="")
-        return _Done(nothing) if kwargs.get("run_as_future") else nothing
+        if not kwargs.get("run_as_future"):
+            return nothing
+        upload = concurrent.futures.Future()
+        upload.set_result(nothing)
+        return upload
 
     stub.__name__ = name
     return stub
