@@ -45,8 +45,7 @@ code and the layer that it belongs to, and says what made the peak and what woul
     vramscope report run.db
 
 `vramscope doctor` says what works on a machine, `man vramscope` what the commands do. From Python, `import vramscope` has markers
-for phases of your own, `vramscope.open("run.db")` reads a recording, and `vramscope.linear_cross_entropy` is a loss that never holds
-all the logits (it needs PyTorch).
+for phases of your own, and `vramscope.linear_cross_entropy` is a loss that never holds all the logits (it needs PyTorch).
 """
 WHEEL = """Wheel-Version: 1.0
 Generator: vramscope wheel.py

@@ -54,12 +54,12 @@ cat "$work/err"
 [ -n "$alone" ] && [ "${alone##* }" = "${under##* }" ] && "$own" -c 'import os, sys; sys.exit(not os.path.samefile(*sys.argv[1:]))' \
     "${alone% *}" "${under% *}" || no "two packages: '$alone' and under run '$under'"
 "$own" - "$work/run.db" <<'END' || no "the recording"
-import sys, vramscope
-with vramscope.open(sys.argv[1], pandas=False) as run:
-    peaks = {row["phase"]: row["allocated_bytes"] for row in run["phase_peak"]}
-    assert run.complete and all(peaks.get(name) for name in ("forward", "logits", "backward", "optimizer")), peaks
-    assert not run["loss"], run["loss"]
-    print({name: f"{size / 2**20:.1f} MiB" for name, size in peaks.items()})
+import sqlite3, sys
+run = sqlite3.connect(sys.argv[1])
+peaks = dict(run.execute("SELECT phase, allocated_bytes FROM phase_peak"))
+assert all(peaks.get(name) for name in ("forward", "logits", "backward", "optimizer")), peaks
+assert not run.execute("SELECT * FROM loss").fetchall()
+print({name: f"{size / 2**20:.1f} MiB" for name, size in peaks.items()})
 END
 # plain LD_PRELOAD: not a word in a pipe
 library=$("$V" run -q -o "$work/env.db" -- env | sed -n 's/^VRAMSCOPE_PRELOAD=//p')

@@ -89,23 +89,6 @@ grep -qx '+marker logits' "$PHASE_LOG" && grep -qx step "$PHASE_LOG" || { cat "$
 : >"$PHASE_LOG"
 : >"$work/out"
 
-# a recording that somebody has locked is not read past the lock
-without - "$work/locked.db" <<'END'
-import sqlite3, sys
-import vramscope
-with sqlite3.connect(sys.argv[1], isolation_level=None) as writer:
-    writer.execute("CREATE TABLE meta(key, value, process)")
-    writer.execute("INSERT INTO meta VALUES('clean_end', 1, 1)")
-    assert vramscope.open(sys.argv[1], pandas=False).complete
-    writer.execute("BEGIN EXCLUSIVE")
-    try:
-        vramscope.open(sys.argv[1])
-        raise SystemExit("a locked file was read")
-    except sqlite3.OperationalError as error:
-        assert "locked" in str(error), error
-END
-check "a locked recording is not read" </dev/null
-
 mkdir "$work/site" "$work/broken" "$work/torch_like" "$work/failing"
 echo 'import os; os.environ["CHAINED"] = __name__' >"$work/site/sitecustomize.py"
 PYTHONPATH=$modules:$work/site "$python" -c '

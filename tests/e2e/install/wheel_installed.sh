@@ -71,39 +71,5 @@ alone=$("$own" which.py) under=$("$V" run -q -o none.db -- "$own" which.py) othe
 [[ $alone == *"/site-packages/vramscope/share/vramscope/python/vramscope/__init__.py $version "* ]] || no "the package is $alone"
 PYTHONPATH=target "$python" which.py | grep -q "^$D/target/vramscope/" || no "--target's package: $(PYTHONPATH=target "$python" which.py 2>&1)"
 
-# recordings are read, as frames or without pandas
-cat >read.py <<'END'
-import sqlite3, sys, warnings
-warnings.simplefilter("error")
-import vramscope
-with vramscope.open("run.db") as run:
-    assert run.complete and "phase_peak" in run.tables and run.meta["version"] == sys.argv[1]
-    rows = run["phase_peak"]
-    assert any(row["phase"] == "backward" and row["allocated_bytes"] > 0 for row in rows), rows
-    assert run.sql("SELECT ? AS x, NULL AS y", (7,)) == [{"x": 7, "y": None}]
-    try:
-        run["nothing"]
-        raise AssertionError("a table that is not there")
-    except KeyError:
-        pass
-    try:
-        run.sql("CREATE TABLE mine(x)")
-        raise AssertionError("written to")
-    except sqlite3.OperationalError:
-        pass
-for path, error in ((sys.argv[0], ValueError), ("nowhere.db", FileNotFoundError)):
-    try:
-        vramscope.open(path)
-        raise AssertionError(path)
-    except error as caught:
-        assert path in str(caught), caught
-END
-"$own" read.py "$version" || no "a recording read from Python"
-if "${TEST_PYTHON:-$python}" -c 'import pandas' 2>/dev/null; then
-    PYTHONPATH=target "${TEST_PYTHON:-$python}" -c 'import pandas, vramscope
-frame = vramscope.open("run.db")["phase_peak"]
-assert isinstance(frame, pandas.DataFrame) and str(frame.allocated_bytes.dtype) == "Int64", frame.dtypes
-assert isinstance(vramscope.open("run.db", pandas=False)["phase_peak"], list)' || no "frames"
-fi
 "$python" -m pip --python "$own" uninstall -q -y vramscope >log 2>&1 && ! find "my env" -path '*vramscope*' | grep . || no "uninstalled: $(cat log)"
 [ $failures = 0 ] && echo "the wheel works where it is installed" || exit 1

@@ -14,18 +14,13 @@ from any thread; a phase belongs to the thread that opened it.
 
 gives a Hugging Face model the fused loss (_loss.py), and `vramscope.linear_cross_entropy` is that loss by itself
 (cross_entropy.py): both need PyTorch and nothing that is preloaded.
-
-    with vramscope.open("run.db") as run:
-        run.sql("SELECT * FROM phase_peak")
-
-reads a recording (_recording.py): pandas frames where pandas is installed, lists of dicts elsewhere.
 """
 
 import ctypes
 import functools
 import sys
 
-# without `open` and `linear_cross_entropy`: `from vramscope import *` shall not hide Python's own open, nor import PyTorch
+# without `linear_cross_entropy`: `from vramscope import *` shall not import PyTorch
 __all__ = ["phase", "step", "mark", "record_start", "record_stop", "active", "patch_loss", "unpatch_loss"]
 
 
@@ -166,24 +161,13 @@ def unpatch_loss(model):
     _loss.unpatch_loss(model)
 
 
-def open(path, pandas=None):
-    """The recording in the file PATH, to be read: see vramscope._recording.Recording.
-
-    PANDAS: True or False say whether tables are pandas frames; by default they are where pandas can be imported.
-    """
-    from . import _recording
-
-    return _recording.Recording(path, pandas)
-
-
 def _version():
     """What CMake's project has: a file beside the tree's folder python, "unknown" in sources that were not built."""
-    import io
     import os
 
     here = os.path.dirname(os.path.abspath(__file__))
     try:
-        with io.open(os.path.join(here, "../../version"), encoding="ascii") as file:
+        with open(os.path.join(here, "../../version"), encoding="ascii") as file:
             return file.read().strip()
     except OSError:
         return "unknown"
@@ -195,6 +179,8 @@ def __getattr__(name):
         from .cross_entropy import linear_cross_entropy as value
     elif name == "__version__":
         value = _version()
+    elif name == "open":
+        raise AttributeError('vramscope.open is gone: pandas.read_sql("SELECT * FROM phase_peak", sqlite3.connect("run.db")) reads a recording')
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
