@@ -434,8 +434,6 @@ void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t
     r->host_signals = *host_signals;
     r->pid = getpid();
     atomic_store(&r->writing, 1); /* the drain's thread has it or, without one, the thread that finishes */
-    if (r->tight)                 /* everything is drained at the end of the process */
-        return;
     /* The keeper's thread first: the drain's thread must know whether it may be the last one. */
     atomic_store(&r->keeper, create_thread(r, vs_keeper_main, r) == 0);
     int err = create_thread(r, drain_main, &drain);

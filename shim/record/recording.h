@@ -70,7 +70,6 @@ struct vs_recording {
     _Atomic uint64_t alone_ns[VS_ALONE_DEVICES]; /* when NVML last saw no other process there; 0: never */
     _Atomic uint32_t sample_soon;                /* a sample was requested before its time */
     struct vs_question questions[VS_QUESTIONS];
-    bool tight;                 /* a limit on the address space leaves no room for threads of ours */
     uint32_t ring_slots;        /* requested; the journal rounds up to a power of two */
     pid_t pid;                  /* to recognise a vfork child that calls exit with all this state */
     _Atomic uint32_t cut_short; /* the journal was truncated, which ended the recording */

@@ -27,11 +27,9 @@
 #include "core/rlimits.h"
 #include "suppliers.h"
 
-#define RING_DEFAULT     (1u << 18) /* the journal's own */
-#define ACCESSES         (1u << 18) /* blocks that live, or were freed and are not yet written */
-#define RING_LEAST       1024u
-#define SHRINK_MAX       7
-#define ROOM_FOR_THREADS (UINT64_C(1) << 30) /* malloc reserves 64 MiB, and 128 for a moment, for each */
+#define RING_DEFAULT (1u << 18)          /* the journal's own */
+#define ACCESSES     (1u << 18)          /* blocks that live, or were freed and are not yet written */
+#define ROOM_LEAST   (UINT64_C(1) << 30) /* of the address space: malloc reserves 64 MiB a thread, too */
 
 static void number_fact(struct vs_journal *j, const char *key, int64_t n)
 {
@@ -106,21 +104,6 @@ static uint64_t address_room(void)
     return used < limit ? limit - used : 0;
 }
 
-/* The host needs the address space, so a journal takes a sixteenth of it; its tables shrink with the ring. */
-static void fit_into(struct vs_journal_config *c, uint64_t room)
-{
-    c->ring_slots = c->ring_slots ? c->ring_slots : RING_DEFAULT;
-    for (unsigned shift = 0; vs_journal_bytes(c) > room / 16 && shift <= SHRINK_MAX; shift++) {
-        c->ring_slots = c->ring_slots > RING_LEAST ? c->ring_slots / 2 : RING_LEAST;
-        c->string_bytes = 1u << (20 - shift);
-        c->threads = c->modules = 1u << (13 - shift);
-        c->frames = 1u << (16 - shift);
-        c->stacks = 1u << (17 - shift);
-        c->tensor_bytes = 1u << (21 - shift);
-        c->accesses = c->accesses ? 1u << (17 - shift) : 0;
-    }
-}
-
 static struct vs_journal *make_journal(struct vs_recording *r)
 {
     struct vs_journal *j = NULL;
@@ -131,14 +114,11 @@ static struct vs_journal *make_journal(struct vs_recording *r)
         .start_ns = vs_clock_ns(),
         .start_realtime_ns = vs_clock_realtime_ns(),
     };
-    uint64_t room = address_room();
-    r->tight = room < ROOM_FOR_THREADS;
-    if (r->tight)
-        fit_into(&c, room);
     r->ring_slots = c.ring_slots ? c.ring_slots : RING_DEFAULT;
-    if (r->tight && vs_journal_bytes(&c) > room / 16) {
-        vs_log("no room for a journal under this limit on the address space (ulimit -v); nothing is "
-               "recorded; raise the limit");
+    if (address_room() < ROOM_LEAST) { /* the host needs it */
+        vs_log(
+            "the limit on the address space (ulimit -v) leaves less than 1 GiB; nothing is recorded; raise "
+            "it");
         unclaim(r->database);
         return NULL;
     }
