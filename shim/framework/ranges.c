@@ -284,27 +284,7 @@ bool vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum
     return vs_record(&event) != VS_SEQ_NONE;
 }
 
-/* ---- by name, and now ---- */
-
-static struct vs_name *intern(const char *text)
-{
-    return text ? vs_name_intern(text, strlen(text)) : NULL;
-}
-
-uint32_t vs_range_push(const char *name, const char *domain, enum vs_range_source source)
-{
-    const char *text = name ? name : "";
-    struct vs_range_names names = {.text = text, .length = strlen(text), .domain = intern(domain)};
-    int depth;
-
-    names.name = vs_name_intern(text, names.length);
-    return vs_range_open(&names, source, &depth);
-}
-
-int vs_range_pop(const char *domain, enum vs_range_source source)
-{
-    return vs_range_close(intern(domain), source);
-}
+/* ---- now ---- */
 
 uint32_t vs_range_current(void)
 {

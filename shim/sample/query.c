@@ -183,16 +183,6 @@ uint64_t vs_used_cost(const struct vs_used *before, const struct vs_used *after)
     return after->device - before->device;
 }
 
-bool vs_nvml_used_bytes(int device, uint64_t *bytes, enum vs_sample_source *source)
-{
-    struct vs_used used;
-    if (!vs_used_now(device, &used))
-        return false;
-    *source = used.process != VS_BYTES_UNKNOWN ? VS_SAMPLE_NVML_PROCESS : VS_SAMPLE_NVML_DEVICE;
-    *bytes = used.process != VS_BYTES_UNKNOWN ? used.process : used.device;
-    return *bytes != VS_BYTES_UNKNOWN;
-}
-
 void vs_sample_soon(void)
 {
     struct vs_recording *r = vs_recording;

@@ -65,9 +65,6 @@ bool vs_used_undecided(void);
  * no two figures can be compared.  A decrease is the two's complement, as in LIMIT. */
 uint64_t vs_used_cost(const struct vs_used *before, const struct vs_used *after);
 
-/* One figure and its source: this process's if NVML lists it, else the whole device's. */
-bool vs_nvml_used_bytes(int device, uint64_t *bytes, enum vs_sample_source *source);
-
 /* Requests a sample of every device soon (after an out-of-memory, or the end of a context); does not wait. */
 void vs_sample_soon(void);
 

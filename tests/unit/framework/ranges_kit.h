@@ -10,6 +10,7 @@
 #define TESTS_UNIT_FRAMEWORK_RANGES_KIT_H
 
 #include <pthread.h>
+#include <string.h>
 
 #include "unit/test.h"
 #include "core/hot.h"
@@ -108,6 +109,24 @@ static int task = -1; /* the backward that runs */
 int vs_autograd_task(void)
 {
     return task;
+}
+
+/* ---- ranges by name ---- */
+
+static inline uint32_t vs_range_push(const char *name, const char *domain, enum vs_range_source source)
+{
+    size_t length = name ? strlen(name) : 0;
+    struct vs_range_names names = {.name = vs_name_intern(name ? name : "", length),
+                                   .domain = domain ? vs_name_intern(domain, strlen(domain)) : NULL,
+                                   .text = name ? name : "",
+                                   .length = length};
+    int depth;
+    return vs_range_open(&names, source, &depth);
+}
+
+static inline int vs_range_pop(const char *domain, enum vs_range_source source)
+{
+    return vs_range_close(domain ? vs_name_intern(domain, strlen(domain)) : NULL, source);
 }
 
 static inline int setup(void **state)
