@@ -103,10 +103,6 @@
  *         FINISH  before work that reads all ranks' is put on the stream: make the stream wait for them
  *         INPUT   when rows of this rank's share of dinput were: they may be summed over the ranks
  *
- *     With LCE_EXCHANGE_AHEAD, START of the next chunk comes before FINISH of this one, so that an exchange
- *     has the products of a chunk beside it; that takes room for the logits of two chunks.  Without it the
- *     stream waits for each exchange, which is short between GPUs of one host.
- *
  *     All ranks need the same chunks, so give them the same chunk_tokens (lce_plan_create_chunk): where
  *     their parts, modes or devices differ, the least of what lce_plan_create chose.  Logits are not cut
  *     into slabs, nor kept in dweight.
@@ -214,8 +210,6 @@ enum lce_flag {
     /* With parts: the partial results are exchanged within the run, chunk by chunk; see "A vocabulary in
        parts". */
     LCE_EXCHANGE = 16,
-    /* With LCE_EXCHANGE: a chunk's exchange runs beside the products of the next one. */
-    LCE_EXCHANGE_AHEAD = 32,
 };
 
 enum lce_mode {

@@ -71,8 +71,11 @@ static int check_choices(const struct lce_problem *p)
             "problem: wants is 0x%x; LCE_WANT_PARTIAL (0x%x) must be alone: the rest is the second "
             "run's, with parts",
             p->wants, (unsigned int)LCE_WANT_PARTIAL);
-    if (p->flags & ~(uint32_t)(LCE_ALLOW_TF32 | LCE_F32_ACCUMULATE | LCE_F32_LOGITS | LCE_PORTABLE |
-                               LCE_EXCHANGE | LCE_EXCHANGE_AHEAD))
+    if (p->flags & 32)
+        return lce_fail(LCE_BAD_ARGUMENT, "problem: flags has LCE_EXCHANGE_AHEAD (0x20), which is gone; use "
+                                          "LCE_EXCHANGE alone");
+    if (p->flags &
+        ~(uint32_t)(LCE_ALLOW_TF32 | LCE_F32_ACCUMULATE | LCE_F32_LOGITS | LCE_PORTABLE | LCE_EXCHANGE))
         return lce_fail(LCE_BAD_ARGUMENT, "problem: flags is 0x%x; or together members of enum lce_flag",
                         p->flags);
     if (p->reduction < LCE_MEAN || p->reduction > LCE_NONE)
@@ -135,10 +138,6 @@ static int check_parts(struct lce_problem *p)
         return lce_fail(LCE_BAD_ARGUMENT,
                         "problem: flags has LCE_EXCHANGE (0x%x) and parts is %d; say over how many ranks",
                         (unsigned int)LCE_EXCHANGE, p->parts);
-    if (p->flags & LCE_EXCHANGE_AHEAD && !(p->flags & LCE_EXCHANGE))
-        return lce_fail(LCE_BAD_ARGUMENT,
-                        "problem: flags has LCE_EXCHANGE_AHEAD (0x%x) without LCE_EXCHANGE (0x%x)",
-                        (unsigned int)LCE_EXCHANGE_AHEAD, (unsigned int)LCE_EXCHANGE);
     if (p->vocab_begin < 0 || p->vocab_begin > p->vocab_total - p->vocab)
         return lce_fail(LCE_BAD_ARGUMENT,
                         "problem: %lld classes from vocab_begin %lld on do not lie within vocab_total %lld",

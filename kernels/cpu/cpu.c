@@ -8,8 +8,7 @@
  * Rows of the weight are widened to fp32 in blocks of BLOCK, which stay in the cache for all the chunk's
  * tokens. dweight is rounded to its type once a chunk, or once in all with LCE_F32_ACCUMULATE.  One thread:
  * the order of every sum is fixed.  All modes are the same here but for the size of the chunk.
- * With LCE_EXCHANGE the loop's first line and sums (the other ranks' share of the softmax is then
- * asked for) are of the next chunk, and the rest of the present one.
+ * With LCE_EXCHANGE the other ranks' share of the softmax is asked for after the logits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,14 +27,13 @@ struct cpu_plan {
 static size_t layout_fill(const struct lce_problem *p, int64_t chunk, struct cpu_layout *l)
 {
     const size_t n = (size_t)chunk, h = (size_t)p->hidden, v = (size_t)p->vocab;
-    const size_t kept = cpu_exchanges_ahead(p) && chunk < p->tokens ? 2 * n : n; /* rows of two chunks */
     size_t total = 0;
     l->chunk = chunk;
     l->state = lce_part(&total, (size_t)p->tokens, 1);
-    l->logits = lce_part(&total, cpu_needs_logits(p) ? kept * v : 0, sizeof(float));
-    l->x = lce_part(&total, kept * h, sizeof(float));
+    l->logits = lce_part(&total, cpu_needs_logits(p) ? n * v : 0, sizeof(float));
+    l->x = lce_part(&total, n * h, sizeof(float));
     l->dx = lce_part(&total, p->wants & LCE_WANT_GRAD_INPUT ? n * h : 0, sizeof(float));
-    l->index = lce_part(&total, kept, sizeof(int32_t));
+    l->index = lce_part(&total, n, sizeof(int32_t));
     l->weight = lce_part(&total, BLOCK * h, sizeof(float));
     l->dweight = lce_part(&total, p->wants & LCE_WANT_GRAD_WEIGHT ? BLOCK * h : 0, sizeof(float));
     l->dbias = lce_part(&total, p->wants & LCE_WANT_GRAD_BIAS ? v : 0, sizeof(float));
@@ -263,76 +261,35 @@ static void make_gradients(const struct cpu_run *r, bool last)
         make_dbias(r, last);
 }
 
-static void run_chunk(const struct cpu_run *r, bool last)
+static int run_chunk(const struct cpu_run *r, bool last)
 {
+    int status = LCE_OK;
     if (cpu_needs_logits(r->p))
         make_logits(r);
-    if (r->p->wants & LCE_WANT_PARTIAL)
+    if (r->p->wants & LCE_WANT_PARTIAL || cpu_exchanges(r->p))
         cpu_partial(r);
-    else
-        cpu_softmax(r);
-    make_gradients(r, last);
-}
-
-static void run_chunks(struct cpu_run *r)
-{
-    const int64_t all = r->sums->counted;
-    int64_t token = 0;
-    do { /* at least once, because gradients must be written even if no token counts */
-        gather(r, &token, r->first + r->count);
-        run_chunk(r, r->first + r->count == all);
-    } while (r->first + r->count < all);
-}
-
-/* ---- a run with exchanges ---- */
-
-static int tell(const struct cpu_run *r, int step)
-{
-    return lce_tell(r->plan, r->b, step, r->first, r->count, NULL);
-}
-
-static int first_half(struct cpu_run *r, int64_t *token, int64_t first)
-{
-    gather(r, token, first);
-    make_logits(r);
-    cpu_partial(r);
-    return tell(r, LCE_EXCHANGE_START);
-}
-
-static int second_half(const struct cpu_run *r, bool last)
-{
-    int status = tell(r, LCE_EXCHANGE_FINISH);
+    if (cpu_exchanges(r->p)) {
+        status = lce_tell(r->plan, r->b, LCE_EXCHANGE_START, r->first, r->count, NULL);
+        if (!status)
+            status = lce_tell(r->plan, r->b, LCE_EXCHANGE_FINISH, r->first, r->count, NULL);
+    }
     if (status)
         return status;
-    cpu_softmax(r);
+    if (!(r->p->wants & LCE_WANT_PARTIAL))
+        cpu_softmax(r);
     make_gradients(r, last);
     return LCE_OK;
 }
 
-/* With LCE_EXCHANGE_AHEAD the first half of a chunk comes before the second half of the one before it, and
- * takes the other room. */
-static int run_exchanged(const struct cpu_run *r)
+static int run_chunks(struct cpu_run *r)
 {
-    const struct cpu_layout *l = r->l;
-    const bool ahead = cpu_exchanges_ahead(r->p);
-    struct cpu_run chunks[2] = {*r, *r};
+    const int64_t all = r->sums->counted;
     int64_t token = 0;
-    chunks[1].logits += l->chunk * r->p->vocab;
-    chunks[1].x += l->chunk * r->p->hidden;
-    chunks[1].index += l->chunk;
-    int status = first_half(&chunks[0], &token, 0);
-    for (int i = 0; !status; i = ahead ? !i : i) {
-        const int64_t next = chunks[i].first + chunks[i].count;
-        const bool last = next == r->sums->counted;
-        if (ahead && !last)
-            status = first_half(&chunks[!i], &token, next);
-        if (!status)
-            status = second_half(&chunks[i], last);
-        if (last)
-            break;
-        if (!ahead && !status)
-            status = first_half(&chunks[i], &token, next);
-    }
+    int status;
+    do { /* at least once, because gradients must be written even if no token counts */
+        gather(r, &token, r->first + r->count);
+        status = run_chunk(r, r->first + r->count == all);
+    } while (!status && r->first + r->count < all);
     return status;
 }
 
@@ -358,11 +315,7 @@ static int run(const struct lce_plan *base, const struct lce_buffers *b, void *s
         .accumulator = (float *)(void *)(w + l->accumulator),
     };
     cpu_count(&r);
-    int status = LCE_OK;
-    if (cpu_exchanges(r.p))
-        status = run_exchanged(&r);
-    else
-        run_chunks(&r);
+    int status = run_chunks(&r);
     blank(&r);
     if (!status && cpu_exchanges(r.p))
         status = lce_tell(base, b, LCE_EXCHANGE_INPUT, 0, r.p->tokens, NULL);

@@ -49,11 +49,6 @@ static inline bool cpu_exchanges(const struct lce_problem *p)
     return p->flags & LCE_EXCHANGE;
 }
 
-/* Whether the first half of a chunk comes before the second half of the one before it. */
-static inline bool cpu_exchanges_ahead(const struct lce_problem *p)
-{
-    return cpu_exchanges(p) && p->flags & LCE_EXCHANGE_AHEAD;
-}
 /* Turns the chunk's sums into logits, and writes what this rank's classes contribute to each row. */
 void cpu_partial(const struct cpu_run *r);
 /* Computes the loss, and what else is wanted, of the chunk's logits and overwrites these with their

@@ -39,10 +39,10 @@ struct cuda_layout { /* offsets into the workspace */
     size_t tiles, targets;      /* of a chunk whose exponentials are stored, beside its logits */
     size_t references, factors; /* of its odds, likewise */
     size_t label_factors, counts, ends, slots, items,
-        used;                      /* of all tokens, and of the classes (label_rows.cuh) */
-    size_t order;                  /* of parts of dinput's sums (product.cuh) */
-    size_t rest_logits;            /* of the last of plan->rest; before, of chunks (borrow.c) */
-    size_t next_logits, next_rows; /* from one chunk's to the next one's, if two are under way */
+        used;           /* of all tokens, and of the classes (label_rows.cuh) */
+    size_t order;       /* of parts of dinput's sums (product.cuh) */
+    size_t rest_logits; /* of the last of plan->rest; before, of chunks (borrow.c) */
+    size_t next_rows;   /* from one block's to the next one's, in segments with rows of their own */
 };
 
 /* Some of the classes whose rows of dweight were borrowed: all tokens, BLOCK of them at a time, by slabs of
@@ -126,7 +126,6 @@ struct cuda_plan {
     enum cuda_place logits_in, sums_in; /* a chunk's logits; its sums of dinput */
     enum cuda_place rows_in; /* its gathered rows, and what odds have beside them, unless that is in the
                                 workspace, as in_place says */
-    int kept;                /* chunks whose logits exist at a time: 2 if exchanges need that, otherwise 1 */
     bool own;        /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
     bool exponents;  /* stores exponentials instead of logits, unless a run's buffers hinder that */
     bool odds;       /* in their place odds, which take no pass */
@@ -171,12 +170,6 @@ static inline bool cuda_sliced(const struct cuda_plan *plan)
 static inline bool cuda_exchanges(const struct cuda_plan *plan)
 {
     return plan->base.problem.flags & LCE_EXCHANGE;
-}
-
-/* Whether a chunk's exchange runs beside the next chunk's logits, so that both exist. */
-static inline bool cuda_exchanges_ahead(const struct cuda_plan *plan)
-{
-    return cuda_exchanges(plan) && plan->base.problem.flags & LCE_EXCHANGE_AHEAD;
 }
 
 /* Whether the sums of every row are kept, and not only those of the present block. */
@@ -248,7 +241,7 @@ struct cuda_run {
     uint8_t *state;
     int32_t *index;
     float *loss; /* of each token, or NULL */
-    int chunk; /* which of the chunks that are under way this is about: 0 or 1; or which block of a segment */
+    int block;   /* of a segment, which one this is about */
 };
 
 /* The arguments of the softmax for the rows from FIRST on. */
@@ -372,8 +365,7 @@ static inline char *cuda_buffer(const struct cuda_run *run, enum cuda_place plac
 /* The address of the present chunk's logits. */
 static inline void *cuda_logits(const struct cuda_run *run)
 {
-    const struct cuda_layout *l = &run->plan->layout;
-    return cuda_buffer(run, run->plan->logits_in) + l->logits + (size_t)run->chunk * l->next_logits;
+    return cuda_buffer(run, run->plan->logits_in) + run->plan->layout.logits;
 }
 
 /* Of what lies beside its odds or exponentials, at OFFSET. */
@@ -387,7 +379,7 @@ static inline void *cuda_beside_logits(const struct cuda_run *run, size_t offset
 static inline void *cuda_rows(const struct cuda_run *run)
 {
     const struct cuda_layout *l = &run->plan->layout;
-    return cuda_buffer(run, run->plan->rows_in) + l->rows + (size_t)run->chunk * l->next_rows;
+    return cuda_buffer(run, run->plan->rows_in) + l->rows + (size_t)run->block * l->next_rows;
 }
 
 /* Likewise of the parts of tiles of our dinput. */

@@ -26,12 +26,11 @@ static size_t lay_out(struct cuda_plan *plan, int64_t chunk)
         lce_part(&total, p->reduction != LCE_NONE && p->wants & LCE_WANT_LOSS ? (size_t)p->tokens : 0, 4);
     l->index = lce_part(&total, plan->compacts ? (size_t)plan->rows : 0, sizeof(int32_t));
     const bool here = !plan->borrowed && !plan->segment_count; /* what belongs to a chunk */
-    l->next_rows = plan->compacts && here ? (n * h * e + 255) / 256 * 256 : 0;
-    l->rows = lce_part(&total, (size_t)plan->kept, l->next_rows);
+    l->rows = lce_part(&total, plan->compacts && here ? n * h : 0, e);
+    l->next_rows = 0;
     l->dbias = lce_part(&total, p->wants & LCE_WANT_GRAD_BIAS ? v : 0, sizeof(float));
     l->accumulator = lce_part(&total, plan->accumulates ? v * h : 0, sizeof(float));
-    l->next_logits = !here ? 0 : (n * (size_t)plan->stride * cuda_logit_size(plan) + 255) / 256 * 256;
-    l->logits = lce_part(&total, (size_t)plan->kept, l->next_logits);
+    l->logits = lce_part(&total, here ? n * (size_t)plan->stride : 0, cuda_logit_size(plan));
     cuda_exponents_lay_out(plan, chunk, here ? cuda_exponents_tiles(plan) : 0, l, &total);
     cuda_odds_lay_out(plan, l, &total);
     l->known = lce_part(&total,
@@ -62,8 +61,7 @@ static uint64_t token_size(const struct cuda_plan *plan)
                  tiles = (size_t)cuda_exponents_tiles(plan) * sizeof(struct lce_tile_sum) +
                          (cuda_exponents_tiles(plan) ? sizeof(float) : 0) +
                          (stores_odds(plan) ? sizeof(float) + sizeof(struct lce_odds_factors) : 0);
-    return (size_t)plan->kept * ((size_t)plan->stride * cuda_logit_size(plan) + (size_t)p->hidden * row) +
-           (size_t)p->hidden * sum + tiles;
+    return (size_t)plan->stride * cuda_logit_size(plan) + (size_t)p->hidden * (row + sum) + tiles;
 }
 
 /* Whether dweight is summed over several chunks and the caller wants it rounded once (with one chunk it is
@@ -242,17 +240,14 @@ static int64_t choose_shape(struct cuda_plan *plan, int64_t chunk)
     plan->lends_odds = plan->in_place = plan->two_passes = false;
     plan->segment_count = 0;
     plan->logits_in = plan->sums_in = plan->rows_in = IN_WORKSPACE;
-    plan->kept = cuda_exchanges_ahead(plan) ? 2 : 1;
     if (cut)
         cuda_slice(plan, (int64_t)(p->proposals >> 16) * LCE_SLAB_UNIT);
     if (!given)
         chunk = choose_chunk(plan, budget);
     if (plan->rows > 0 && chunk > plan->rows)
         chunk = plan->rows;
-    if (cuda_exchanges(plan)) {
-        plan->kept = cuda_exchanges_ahead(plan) && chunk < plan->rows ? 2 : 1;
+    if (cuda_exchanges(plan))
         return chunk;
-    }
     /* ours have whole rows, or those of a segment */
     const bool lends = plan->own && (cuda_may_borrow(plan) || cuda_may_segment(plan));
     if (!lends && !(p->proposals >> 16) && !given)
@@ -329,8 +324,7 @@ static int fill(struct cuda_plan *plan, int64_t chunk)
     info->chunks = (int32_t)((plan->rows + plan->chunk - 1) / plan->chunk);
     if (plan->segment_count)
         info->chunks = cuda_segment_blocks(plan);
-    info->logits_size =
-        (uint64_t)plan->kept * (uint64_t)plan->chunk * (uint64_t)plan->stride * cuda_logit_size(plan);
+    info->logits_size = (uint64_t)plan->chunk * (uint64_t)plan->stride * cuda_logit_size(plan);
     info->slab_columns = plan->columns;
     return LCE_OK;
 }

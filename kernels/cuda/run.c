@@ -446,7 +446,7 @@ static int chunks(const struct cuda_run *r)
     for (int64_t first = plan->from; !status && first < plan->rows; first += plan->chunk) {
         const int64_t left = plan->rows - first;
         status = chunk(&here, first, left < plan->chunk ? left : plan->chunk);
-        here.chunk += plan->in_place; /* each block has rows of its own */
+        here.block += plan->in_place; /* each block has rows of its own */
     }
     return status;
 }

@@ -47,7 +47,6 @@ static void place_rows(struct cuda_plan *s, size_t row, size_t *total)
     cuda_exponents_lay_out(s, s->chunk, cuda_exponents_tiles(s), l, total);
     l->rows = (size_t)s->from * row;
     l->next_rows = (size_t)s->chunk * row;
-    l->next_logits = 0;
 }
 
 /* Lays out a block of which dweight alone is made: its gathered rows, and its gradient of a slab. */
@@ -60,7 +59,7 @@ static size_t place_dweight(struct cuda_plan *s, size_t begin)
     size_t used[] = {[IN_WORKSPACE] = begin, [IN_DINPUT] = ((size_t)s->rows * row + 255) / 256 * 256};
     l->rows = lce_part(&used[s->rows_in], n, row);
     l->logits = lce_part(&used[s->logits_in], n * (size_t)s->stride, cuda_logit_size(s));
-    l->next_rows = l->next_logits = 0;
+    l->next_rows = 0;
     const bool lent = s->rows_in == IN_DINPUT || s->logits_in == IN_DINPUT;
     return lent && used[IN_DINPUT] > all ? SIZE_MAX : used[IN_WORKSPACE];
 }

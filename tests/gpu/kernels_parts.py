@@ -47,7 +47,7 @@ class Rank:
         if not parts:
             values["wants"] = K.PARTIAL
         if exchange:
-            values["flags"] |= K.EXCHANGE | exchange.ahead
+            values["flags"] |= K.EXCHANGE
             partials = np.full((parts * p.tokens, 5), np.nan, np.float32)
         plan = case.library.plan(case.library.problem(**values), **how)
         for name, array in self.values.items():
@@ -84,8 +84,8 @@ class Rank:
 class Exchange:
     """The caller's side of LCE_EXCHANGE: notes what a rank sends; once all ranks' notes are there, gives them."""
 
-    def __init__(self, memory, tokens, ranks, ahead):
-        self.memory, self.tokens, self.ranks, self.ahead = memory, tokens, ranks, ahead
+    def __init__(self, memory, tokens, ranks):
+        self.memory, self.tokens, self.ranks = memory, tokens, ranks
         self.sent, self.gives, self.problems = {}, False, []
         self.function = K.EXCHANGE_FUNCTION(self.called)
 
@@ -111,12 +111,11 @@ class Exchange:
         return 0
 
     def end(self, plan):
-        """The steps are those of the header's diagram."""
+        """The steps are those that the header describes."""
         chunks, size = [s for s in self.steps if s[0] == K.START], plan.info.chunk_tokens
-        ahead = 1 if self.ahead else 0
-        wanted, inputs = chunks[:ahead], [s for s in self.steps if s[0] == K.INPUT]
-        for i, (_, first, count) in enumerate(chunks):
-            wanted += chunks[i + ahead : i + ahead + 1] + [(K.FINISH, first, count)]
+        wanted, inputs = [], [s for s in self.steps if s[0] == K.INPUT]
+        for _, first, count in chunks:
+            wanted += [(K.START, first, count), (K.FINISH, first, count)]
             wanted += [s for s in inputs if len(inputs) == len(chunks) > 1 and s[1] == first]
         wanted += inputs if len(inputs) == 1 else []
         if self.steps != wanted or [c[1] for c in chunks] != list(range(0, sum(c[2] for c in chunks), size)):
@@ -125,16 +124,14 @@ class Exchange:
             self.problems.append(f"dinput came in {inputs}")
 
 
-def together(case, cuts, exchanged=None, **how):
-    """What all ranks' runs are together, as Case.compare wants it; the error flag; the problems seen.
-
-    EXCHANGED: None for two runs, K.EXCHANGE_AHEAD for exchanges beside the next chunk, 0 for exchanges in turn."""
+def together(case, cuts, exchanged=False, **how):
+    """What all ranks' runs are together, as Case.compare wants it; the error flag; the problems seen.  EXCHANGED: in one run, not two."""
     p, n = case.problem, case.problem.tokens
     edges = [0, *cuts, p.vocab]
     ranks = [Rank(case, begin, end) for begin, end in zip(edges, edges[1:])]
     problems = []
-    if exchanged is not None:
-        exchange = Exchange(case.memory, n, ranks, exchanged)
+    if exchanged:
+        exchange = Exchange(case.memory, n, ranks)
         for rank in ranks:
             rank.run(parts=len(ranks), exchange=exchange, **how)
         exchange.gives = True
@@ -175,11 +172,11 @@ def parts(library, memory, quick):
         for dtype in (K.BF16,) if quick else (K.F32, K.F16, K.BF16):
             case = Case(library, memory, problem(library, 70, 48, 331, dtype=dtype, **values), **extras)
             for cuts in ((64, 65),) if EMULATED else ((), (166,), (64, 65)):
-                for how in ({"chunk": 32}, {"chunk": 70, "slab": 64}, {"chunk": 32, "exchanged": 0}, {"chunk": 32, "exchanged": K.EXCHANGE_AHEAD}, {"chunk": 70, "exchanged": 0}):
+                for how in ({"chunk": 32}, {"chunk": 70, "slab": 64}, {"chunk": 32, "exchanged": True}, {"chunk": 70, "exchanged": True}):
                     got, flag, problems = together(case, cuts, **how)
                     problems += case.compare(got) + ([f"error flag {flag}"] if flag else [])
                     report(f"in {len(cuts) + 1} parts, {name}, {NAMES[dtype]} {how}", problems)
-    for exchanged, way in ((None, ""), (0, ", exchanged in turn"), (K.EXCHANGE_AHEAD, ", exchanged ahead")):
+    for exchanged, way in ((False, ""), (True, ", exchanged")):
         parts_of_few(library, memory, exchanged, way)
 
 

@@ -49,35 +49,26 @@ def case(device, tokens, hidden, vocab):
 
 
 CHUNK_FOR = cross_entropy_parts.chunk_for
-WAYS = {  # of parts: whether gathers run beside products, whether dinput is summed chunk by chunk, chunks
-    "as built": (None, None, CHUNK_FOR),
-    "all count": (None, None, CHUNK_FOR),  # and says so
-    "ahead each": (True, True, CHUNK_FOR),
-    "ahead end": (True, False, CHUNK_FOR),
-    "turn each": (False, True, CHUNK_FOR),
-    "chunks of 4096": (None, None, lambda *_: 4096),
-    "two runs": (True, True, lambda *_: 0),
+WAYS = {  # of parts: their chunks
+    "as built": CHUNK_FOR,
+    "all count": CHUNK_FOR,  # and says so
+    "chunks of 4096": lambda *_: 4096,
+    "two runs": lambda *_: 0,
 }
 
 
 def ways(x, w, y):
     rank, ranks = dist.get_rank(), dist.get_world_size()
     half = w.detach()[w.size(0) // ranks * rank : w.size(0) // ranks * (rank + 1)].clone().requires_grad_()
-    exchange = cross_entropy_parts._Exchange
-    built = exchange.AHEAD, exchange.EACH
 
-    def parts(ahead, each, chunk, counted):
+    def parts(chunk, counted):
         cross_entropy_parts.chunk_for = chunk
-        exchange.AHEAD, exchange.EACH = built if ahead is None else (ahead, each)
-        try:
-            return linear_cross_entropy(x, half, y, group=dist.group.WORLD, max_counted=counted)
-        finally:
-            exchange.AHEAD, exchange.EACH = built
+        return linear_cross_entropy(x, half, y, group=dist.group.WORLD, max_counted=counted)
 
     calls = {"whole": lambda: linear_cross_entropy(x, w, y)}
     if "all count" in SHOWN:
         calls["whole, all count"] = lambda: linear_cross_entropy(x, w, y, max_counted=len(y))
-    calls.update({name: lambda how=WAYS[name], counted=len(y) * (name == "all count"): parts(*how, counted) for name in SHOWN})
+    calls.update({name: lambda how=WAYS[name], counted=len(y) * (name == "all count"): parts(how, counted) for name in SHOWN})
     return calls, (x, w, half)
 
 

@@ -292,7 +292,7 @@ static void exchanging(struct kit *k)
     X(wants_more, LCE_BAD_ARGUMENT, "wants", k->problem.wants = 64)                                          \
     X(flags, LCE_BAD_ARGUMENT, "flags", k->problem.flags = 64)                                               \
     X(exchange_alone, LCE_BAD_ARGUMENT, "LCE_EXCHANGE", k->problem.flags = LCE_EXCHANGE)                     \
-    X(ahead_of_nothing, LCE_BAD_ARGUMENT, "without LCE_EXCHANGE", k->problem.flags = LCE_EXCHANGE_AHEAD)     \
+    X(ahead_of_nothing, LCE_BAD_ARGUMENT, "which is gone", k->problem.flags = 32)                            \
     X(no_exchange, LCE_BAD_ARGUMENT, "exchange", exchanging(k), k->buffers.exchange = NULL)                  \
     X(no_room_for_partials, LCE_BAD_ARGUMENT, "partials", exchanging(k), k->buffers.partials = NULL)         \
     X(refused_exchange, LCE_EXCHANGE_FAILED, "returned 7 for LCE_EXCHANGE_START of 4 rows from 0 on",        \

@@ -12,30 +12,22 @@ static struct lce_problem exchanging(struct lce_problem p)
     return p;
 }
 
-/* Three products a chunk, and the exchange of each in its middle, or beside the next one's logits. */
-static void an_exchange_is_in_a_chunk_or_beside_the_next_ones_logits(void **state)
+/* Three products a chunk, and the exchange of each in its middle. */
+static void an_exchange_is_in_the_middle_of_a_chunk(void **state)
 {
     static const struct {
         int64_t chunk, counted;
-        uint32_t ahead;
         const char *asked;
-    } rows[] = {{300, 0, LCE_EXCHANGE_AHEAD, "1S2S2F4I5S5F7I8S8F10I10F12I"}, /* 4 chunks of 1000 tokens */
-                {300, 0, 0, "1S1F3I4S4F6I7S7F9I10S10F12I"},
-                {1000, 0, LCE_EXCHANGE_AHEAD, "1S1F3I"},
-                {1000, 0, 0, "1S1F3I"},
-                /* dinput of compacted rows is complete at the end only */
-                {300, 500, LCE_EXCHANGE_AHEAD, "1S2S2F4F6I"},
-                {300, 500, 0, "1S1F4S4F6I"}};
+    } rows[] = {{300, 0, "1S1F3I4S4F6I7S7F9I10S10F12I"}, /* 4 chunks of 1000 tokens */
+                {1000, 0, "1S1F3I"},
+                {300, 500, "1S1F4S4F6I"}}; /* dinput of compacted rows is complete at the end only */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
             for (uint32_t flags = 0; flags <= LCE_F32_LOGITS; flags += LCE_F32_LOGITS) {
                 struct lce_problem p = exchanging(problem_of(1000, 24, 9000, dtype, flags));
                 p.max_counted = rows[i].counted;
-                p.flags |= rows[i].ahead;
                 struct lce_plan *plan = plan_of(&p, LCE_FAST, rows[i].chunk);
-                const int64_t kept = rows[i].ahead && rows[i].chunk < 1000 ? 2 : 1,
-                              e = dtype && !flags ? 2 : 4;
-                assert_int_equal(plan->info.logits_size, kept * rows[i].chunk * 9024 * e);
+                assert_int_equal(plan->info.logits_size, rows[i].chunk * 9024 * (dtype && !flags ? 2 : 4));
                 assert_int_equal(run(plan), LCE_OK);
                 assert_string_equal(seen.asked, rows[i].asked);
                 assert_ptr_equal(seen.furthest, seen.known[0].begin + plan->info.workspace_size);
@@ -65,30 +57,27 @@ static void ranks_exchange_the_same_rows_whosever_products_they_take(void **stat
                 {9000, 64, 64, 0, LCE_F32, true, false, false},
                 {9000, 24, 24, 0, LCE_BF16, true, false, false},
                 {9000, 76, 76, 0, LCE_BF16, true, false, false}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (uint32_t ahead = 0; ahead <= LCE_EXCHANGE_AHEAD; ahead += LCE_EXCHANGE_AHEAD) {
-            struct lce_problem p =
-                exchanging(problem_of(1000, rows[i].hidden, rows[i].vocab, rows[i].dtype, 0));
-            p.flags |= ahead;
-            p.weight_stride = rows[i].stride;
-            p.max_counted = rows[i].counted;
-            p.proposals = 1 << 14; /* ours, where they can be had */
-            library.images[IMAGE_PRODUCT] = rows[i].hopper ? (CUlibrary)1 : NULL;
-            struct lce_plan *plan = plan_of(&p, LCE_FAST, 300);
-            assert_int_equal(((struct cuda_plan *)plan)->compacts, rows[i].compacts);
-            assert_int_equal(((struct cuda_plan *)plan)->own, rows[i].own);
-            assert_int_equal(((struct cuda_plan *)plan)->rows, 1000);
-            if (rows[i].stride != rows[i].hidden) { /* the buffers here have dense rows */
-                cuda_plan_destroy(plan);
-                continue;
-            }
-            if (run(plan) != LCE_OK)
-                fail_msg("%s", lce_message());
-            assert_int_equal(seen.own, rows[i].own ? 3 * plan->info.chunks : 0);
-            assert_int_equal(seen.products, rows[i].own ? 0 : 3 * plan->info.chunks);
-            assert_ptr_equal(seen.furthest, seen.known[0].begin + plan->info.workspace_size);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lce_problem p = exchanging(problem_of(1000, rows[i].hidden, rows[i].vocab, rows[i].dtype, 0));
+        p.weight_stride = rows[i].stride;
+        p.max_counted = rows[i].counted;
+        p.proposals = 1 << 14; /* ours, where they can be had */
+        library.images[IMAGE_PRODUCT] = rows[i].hopper ? (CUlibrary)1 : NULL;
+        struct lce_plan *plan = plan_of(&p, LCE_FAST, 300);
+        assert_int_equal(((struct cuda_plan *)plan)->compacts, rows[i].compacts);
+        assert_int_equal(((struct cuda_plan *)plan)->own, rows[i].own);
+        assert_int_equal(((struct cuda_plan *)plan)->rows, 1000);
+        if (rows[i].stride != rows[i].hidden) { /* the buffers here have dense rows */
             cuda_plan_destroy(plan);
+            continue;
         }
+        if (run(plan) != LCE_OK)
+            fail_msg("%s", lce_message());
+        assert_int_equal(seen.own, rows[i].own ? 3 * plan->info.chunks : 0);
+        assert_int_equal(seen.products, rows[i].own ? 0 : 3 * plan->info.chunks);
+        assert_ptr_equal(seen.furthest, seen.known[0].begin + plan->info.workspace_size);
+        cuda_plan_destroy(plan);
+    }
     library.images[IMAGE_PRODUCT] = NULL;
 }
 
@@ -96,11 +85,10 @@ static void logits_of_exchanged_chunks_keep_to_the_modes_bytes(void **state)
 {
     static const uint64_t mib = 1 << 20;
     for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
-        for (int way = 0; way < 4; way++) {
+        for (int mode = LCE_FAST; mode <= LCE_LEAN; mode++) {
             struct lce_problem p = exchanging(problem_of(4000, 1024, 64128, dtype, 0));
-            p.flags |= way & 1 ? LCE_EXCHANGE_AHEAD : 0;
-            struct lce_plan *plan = plan_of(&p, way & 2 ? LCE_LEAN : LCE_FAST, 0);
-            assert_true(plan->info.workspace_size <= (way & 2 ? 128 : 512) * mib);
+            struct lce_plan *plan = plan_of(&p, mode, 0);
+            assert_true(plan->info.workspace_size <= (mode == LCE_LEAN ? 128 : 512) * mib);
             assert_int_equal(plan->info.slab_columns, 64128);
             assert_in_range(plan->info.chunk_tokens, 128, 2048);
             cuda_plan_destroy(plan);
@@ -110,7 +98,7 @@ static void logits_of_exchanged_chunks_keep_to_the_modes_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_exchange_is_in_a_chunk_or_beside_the_next_ones_logits),
+        cmocka_unit_test(an_exchange_is_in_the_middle_of_a_chunk),
         cmocka_unit_test(ranks_exchange_the_same_rows_whosever_products_they_take),
         cmocka_unit_test(logits_of_exchanged_chunks_keep_to_the_modes_bytes),
     };

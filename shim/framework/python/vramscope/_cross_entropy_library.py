@@ -22,8 +22,8 @@ LABEL_DTYPES = {torch.int64: 0, torch.int32: 1}
 REDUCTIONS, MODES = {"mean": 0, "sum": 1, "none": 2}, {"auto": 0, "fast": 1, "lean": 2}
 LOSS, GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS, ENTROPY, PARTIAL = 1, 2, 4, 8, 16, 32
 PARTIAL_NUMBERS = 5  # of fp32 in a struct lce_partial
-ALLOW_TF32, F32_ACCUMULATE, F32_LOGITS, EXCHANGE, EXCHANGE_AHEAD = 1, 2, 4, 16, 32
-START, FINISH, INPUT = 0, 1, 2  # enum lce_exchange_step
+ALLOW_TF32, F32_ACCUMULATE, F32_LOGITS, EXCHANGE = 1, 2, 4, 16
+START, FINISH = 0, 1  # of enum lce_exchange_step
 BAD_LABEL, TOO_MANY, BROKEN_PROMISE, BROKEN_PARTS = 1, 2, 4, 8  # the error flag's bits; the last two are not set by the library
 MOST_PLANS = 256
 
@@ -298,7 +298,7 @@ class Parts(NamedTuple):
     begin: int  # this rank's first class
     total: int  # how many classes all have
     partials: torch.Tensor | None  # [ranks, N, PARTIAL_NUMBERS]: of all; None in the first run, which makes this rank's
-    exchange: object = None  # of a run that is both: `ranks`, `chunk` (tokens), `budget`, `AHEAD`, begin(own, all, dinput), step(...)
+    exchange: object = None  # of a run that is both: `ranks`, `chunk` (tokens), `budget`, begin(own, all, dinput), step(...)
 
 
 def _rows(matrix, dtype):
@@ -379,7 +379,7 @@ def run(wants, options, input, weight, bias, labels, class_weights, upstream, ab
             numbers = torch.empty((1 + exchange.ranks, labels.numel(), PARTIAL_NUMBERS), dtype=torch.float32, device=device)
             partial, partials = numbers[0], numbers[1:]
             chunk, budget = exchange.chunk, exchange.budget
-            fields += (("flags", dict(fields)["flags"] | EXCHANGE | EXCHANGE_AHEAD * exchange.AHEAD),)
+            fields += (("flags", dict(fields)["flags"] | EXCHANGE),)
         elif parts:
             partials = parts.partials
         if parts:

@@ -21,7 +21,7 @@ Gloo, which does not gather a GPU's memory, is served through the host's, which 
 import torch
 import torch.distributed as dist
 
-from ._cross_entropy_library import (BROKEN_PARTS, ENTROPY, F32_ACCUMULATE, F32_LOGITS, FINISH, GRAD_BIAS, GRAD_INPUT, GRAD_WEIGHT, INPUT, LOSS, PARTIAL,
+from ._cross_entropy_library import (BROKEN_PARTS, ENTROPY, F32_ACCUMULATE, F32_LOGITS, FINISH, GRAD_BIAS, GRAD_INPUT, GRAD_WEIGHT, LOSS, PARTIAL,
                                      PARTIAL_NUMBERS, START, Parts, library_for, on, run)  # fmt: skip
 
 from .cross_entropy import finished, refuse_second_derivative
@@ -99,9 +99,8 @@ def chunk_for(tokens, hidden, classes, dtype, options, biased, gpu):
     than the fast one takes."""
     element = dtype.itemsize if gpu else 4  # the CPU computes in fp32
     logit = 4 if options.flags & F32_LOGITS else element
-    kept = 1 + _Exchange.AHEAD
-    logits = kept * logit * (-(-classes // 64) * 64)  # of a token, in each chunk under way
-    rows = (kept * element + 4) * hidden  # of the input, and of dinput's sum, which unequal parts may need
+    logits = logit * (-(-classes // 64) * 64)  # of a token
+    rows = (element + 4) * hidden  # of the input, and of dinput's sum, which unequal parts may need
     fixed = 64 * 1024 + 32 * tokens + 4 * classes * biased  # states, losses, sums of rows, 256 bytes here and there
     if not gpu:
         fixed += 512 * hidden  # rows of the weight and its gradient, widened
@@ -128,17 +127,13 @@ def _chunk_within(room, each, tokens):
 class _Exchange:
     """What a run asks for: partial results gathered chunk by chunk, and the shares of dinput summed.
 
-    AHEAD: a gather runs beside the next chunk's logits; otherwise the stream waits for it.  EACH: dinput is summed chunk by
-    chunk beside products; otherwise at the end.  Kernels of NCCL that run beside products wait for those of other ranks on
-    multiprocessors that the products lack, and begin when these leave one free; so neither is done.
-    (tests/gpu/parts_rate.py measures all ways.)
+    Neither runs beside products: there NCCL's kernels wait for those of other ranks on multiprocessors that the products
+    lack, and begin when these leave one free.
     """
-
-    AHEAD, EACH = False, False
 
     def __init__(self, group, chunk, budget, head):
         self.group, self.ranks, self.chunk, self.budget = group, dist.get_world_size(group), chunk, budget
-        self.gathers, self.others, self.head = {}, [], head
+        self.gathers, self.head = {}, head
 
     def _here(self, tensor):
         return tensor.cpu() if _through_host(tensor, self.group) else tensor
@@ -161,12 +156,6 @@ class _Exchange:
                 self.heads = self._gather(head, head.new_empty((self.ranks, len(self.head))))
         elif step == FINISH:
             self._finish(*self.gathers.pop(first))
-        elif step == INPUT and self.EACH:
-            self._sum(self.dinput[rows])
-
-    def _sum(self, share):
-        here = self._here(share)
-        self.others.append((dist.all_reduce(here, group=self.group, async_op=True), here, share))
 
     @staticmethod
     def _finish(work, there, to):
@@ -180,13 +169,14 @@ class _Exchange:
         return self.heads[2]
 
     def sum_up(self):
-        """Begins to sum what was not summed chunk by chunk; end() waits for it."""
-        if self.dinput is not None and not self.EACH:
-            self._sum(self.dinput)
+        """Begins to sum dinput over the ranks; end() waits for it."""
+        if self.dinput is not None:
+            here = self._here(self.dinput)
+            self.sum = dist.all_reduce(here, group=self.group, async_op=True), here, self.dinput
 
     def end(self):
-        for one in self.others:
-            self._finish(*one)
+        if self.dinput is not None:
+            self._finish(*self.sum)
 
 
 class _InOneRun(torch.autograd.Function):
