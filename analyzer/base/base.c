@@ -88,19 +88,22 @@ void *find_number(int64_t number, const void *items, size_t n, size_t size)
 
 /* ---- texts ---- */
 
-static size_t hash_of(const char *text)
+static size_t hash_of(const char *text, size_t length)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
-        h = (h ^ *c) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < length; i++)
+        h = (h ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
     return (size_t)(h ^ h >> 32);
 }
 
-static uint32_t *text_slot(const struct texts *x, const char *text)
+static uint32_t *text_slot(const struct texts *x, const char *text, size_t length)
 {
-    size_t i = hash_of(text) & (x->room - 1);
-    while (x->slots[i] && strcmp(x->at[x->slots[i] - 1], text) != 0)
-        i = (i + 1) & (x->room - 1);
+    size_t i = hash_of(text, length) & (x->room - 1);
+    for (; x->slots[i]; i = (i + 1) & (x->room - 1)) {
+        const char *there = x->at[x->slots[i] - 1];
+        if (!strncmp(there, text, length) && !there[length])
+            break;
+    }
     return &x->slots[i];
 }
 
@@ -110,17 +113,17 @@ static void texts_grow(struct texts *x)
     x->slots = xrealloc(x->slots, x->room * sizeof *x->slots);
     memset(x->slots, 0, x->room * sizeof *x->slots);
     for (size_t i = 0; i < x->n; i++)
-        *text_slot(x, x->at[i]) = (uint32_t)i + 1;
+        *text_slot(x, x->at[i], strlen(x->at[i])) = (uint32_t)i + 1;
 }
 
-uint32_t texts_index(struct texts *x, const char *text, bool *is_new)
+uint32_t texts_index_part(struct texts *x, const char *text, size_t length, bool *is_new)
 {
     if (2 * (x->n + 1) > x->room)
         texts_grow(x);
-    uint32_t *slot = text_slot(x, text);
+    uint32_t *slot = text_slot(x, text, length);
     bool added = *slot == 0;
     if (added) {
-        *PUSH(x->at, x->n) = text;
+        *PUSH(x->at, x->n) = xformat("%.*s", (int)length, text);
         *slot = (uint32_t)x->n;
     }
     if (is_new)
@@ -128,8 +131,15 @@ uint32_t texts_index(struct texts *x, const char *text, bool *is_new)
     return *slot - 1;
 }
 
+uint32_t texts_index(struct texts *x, const char *text, bool *is_new)
+{
+    return texts_index_part(x, text, strlen(text), is_new);
+}
+
 void texts_free(struct texts *x)
 {
+    for (size_t i = 0; i < x->n; i++)
+        free(x->at[i]);
     free(x->at);
     free(x->slots);
     *x = (struct texts){0};

@@ -40,13 +40,15 @@ void *find_number(int64_t number, const void *items, size_t n, size_t size);
 
 /* Texts in the order in which they were first asked for, from 0. */
 struct texts {
-    const char **at; /* as given: they outlive the table */
+    char **at; /* copies */
     size_t n, room;
     uint32_t *slots; /* index + 1; 0: empty */
 };
 
 /* The index of TEXT; *IS_NEW where it was not there before. */
 uint32_t texts_index(struct texts *x, const char *text, bool *is_new);
+/* Likewise of the first LENGTH bytes of TEXT. */
+uint32_t texts_index_part(struct texts *x, const char *text, size_t length, bool *is_new);
 void texts_free(struct texts *x);
 
 #endif

@@ -15,60 +15,9 @@
 #include "trace/journal/journal.h"
 #include "unit_names.h"
 
-/* ---- texts by number, in the order in which they were first met ---- */
-
-#define NAMES_MOST 65535 /* it is no text's number */
-
-struct names {
-    const char **text; /* not ended, and not owned */
-    size_t *length;
-    size_t n;
-    uint16_t *slots; /* a number and one more, where its text's hash leads; 0: none */
-};
-
-#define SLOTS (1u << 17) /* a power of two, twice as many as there are texts at the most */
-
-/* FNV-1a. */
-static uint64_t hash_of(const char *text, size_t length)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    return hash ^ hash >> 32;
-}
-
-/* The number of the first LENGTH bytes of TEXT, which has to last as long; NAMES_MOST: there are too many. */
-static uint16_t names_number(struct names *names, const char *text, size_t length)
-{
-    if (!names->slots) {
-        names->slots = xrealloc(NULL, SLOTS * sizeof *names->slots);
-        memset(names->slots, 0, SLOTS * sizeof *names->slots);
-    }
-    size_t at = hash_of(text, length) % SLOTS;
-    for (; names->slots[at]; at = (at + 1) % SLOTS) {
-        size_t i = names->slots[at] - 1u;
-        if (names->length[i] == length && !memcmp(names->text[i], text, length))
-            return (uint16_t)i;
-    }
-    if (names->n >= NAMES_MOST)
-        return NAMES_MOST;
-    names->text = grow(names->text, names->n, sizeof *names->text);
-    names->length = grow(names->length, names->n, sizeof *names->length);
-    names->text[names->n] = text;
-    names->length[names->n++] = length;
-    names->slots[at] = (uint16_t)names->n;
-    return (uint16_t)(names->n - 1);
-}
-
-static void names_free(struct names *names)
-{
-    free(names->text);
-    free(names->length);
-    free(names->slots);
-    *names = (struct names){0};
-}
-
 /* ---- layers and frames ---- */
+
+#define LAYERS_MOST UINT16_MAX /* beyond these a layer is none */
 
 #define IDS_LEAST 65536
 #define IDS_RATIO 64 /* ids over rows: numbers are given in order, and few of them have no row */
@@ -88,26 +37,24 @@ static size_t count_ids(struct trace *t, const struct trace_stacks *stacks)
 
 static int read_layers(struct trace *t, const struct trace_stacks *stacks, struct edit_facts *f)
 {
-    struct names layers = {0};
+    struct texts layers = {0};
     f->stack_count = count_ids(t, stacks);
     if (!f->stack_count)
         return -1;
     f->stacks = xrealloc(NULL, f->stack_count * sizeof *f->stacks);
     memset(f->stacks, 0, f->stack_count * sizeof *f->stacks);
-    names_number(&layers, "", 0);
+    texts_index(&layers, "", NULL);
     for (size_t i = 0; i < stacks->count; i++) {
         const struct trace_stack_row *row = &stacks->rows[i];
-        if (row->id <= 0 || row->id >= (int64_t)f->stack_count)
-            continue;
-        if (!row->layer)
+        if (row->id <= 0 || row->id >= (int64_t)f->stack_count || !row->layer)
             continue;
         f->layers = true;
-        f->stacks[row->id].layer = names_number(&layers, row->layer, strlen(row->layer));
+        size_t layer = texts_index(&layers, row->layer, NULL);
+        f->stacks[row->id].layer = (uint16_t)(layer < LAYERS_MOST ? layer : 0);
     }
-    f->layer_names = xrealloc(NULL, layers.n * sizeof *f->layer_names);
-    for (; f->layer_count < layers.n; f->layer_count++)
-        f->layer_names[f->layer_count] = xstrdup(layers.text[f->layer_count]);
-    names_free(&layers);
+    f->layer_names = layers.at;
+    f->layer_count = layers.n;
+    free(layers.slots);
     return 0;
 }
 
@@ -228,15 +175,15 @@ static void put_in_order(const struct program *p, uint16_t *layers, size_t n)
 uint16_t *stacks_units(const struct program *p, const size_t *lengths, uint16_t *n)
 {
     const struct edit_facts *f = p->facts;
-    struct names units = {0};
+    struct texts units = {0};
     uint16_t *of = xrealloc(NULL, (f->layer_count + 1) * sizeof *of);
     for (size_t i = 0; i < f->layer_count; i++) {
-        uint16_t unit = lengths[i] ? names_number(&units, f->layer_names[i], lengths[i]) : EDIT_NO_UNIT;
-        of[i] = unit < UNITS_MOST ? unit : EDIT_NO_UNIT;
+        size_t unit = lengths[i] ? texts_index_part(&units, f->layer_names[i], lengths[i], NULL) : UNITS_MOST;
+        of[i] = unit < UNITS_MOST ? (uint16_t)unit : EDIT_NO_UNIT;
     }
     *n = units.n < UNITS_MOST ? (uint16_t)units.n : UNITS_MOST;
     put_in_order(p, of, *n);
-    names_free(&units);
+    texts_free(&units);
     return of;
 }
 

@@ -169,8 +169,8 @@ static int put_steps(struct perfetto *w)
         char *name = xformat("step %lld", (long long)ends[i].step);
         if (!track)
             track = perfetto_track(w, w->process_track, "steps", PERFETTO_PLAIN);
-        *PUSH(w->owned, w->owned_count) = name;
         perfetto_begin_slice(w, from, track, name, "step");
+        free(name);
         perfetto_end_slice(w, ends[i].t, track);
     }
     free(ends);
@@ -271,9 +271,6 @@ static int put_devices(struct perfetto *w, const int64_t *devices, size_t n)
 
 static void free_writer(struct perfetto *w)
 {
-    for (size_t i = 0; i < w->owned_count; i++)
-        free(w->owned[i]);
-    free(w->owned);
     free(w->devices);
     texts_free(&w->event_names);
     texts_free(&w->functions);

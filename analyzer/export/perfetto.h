@@ -31,8 +31,6 @@ struct perfetto {
     struct map frames, callstacks; /* what was written; a call stack's value: whether it has frames */
     struct perfetto_device *devices;
     size_t device_count;
-    char **owned; /* names */
-    size_t owned_count;
 };
 
 enum perfetto_track { PERFETTO_PLAIN, PERFETTO_COUNTER };

@@ -26,7 +26,7 @@ void pickle_end(struct pickle *p); /* what was built is the result; frees P's ta
 void pickle_int(struct pickle *p, int64_t value);
 void pickle_float(struct pickle *p, double value);
 void pickle_bool(struct pickle *p, bool value);
-/* One that lives until pickle_end: later ones refer to the first. */
+/* Later ones of the same refer to the first. */
 void pickle_text(struct pickle *p, const char *text);
 
 void pickle_dict(struct pickle *p);  /* an empty one, on which then stands: */

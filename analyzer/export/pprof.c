@@ -42,8 +42,6 @@ struct writer {
     struct texts texts;
     struct map locations; /* key to id */
     int64_t location_count;
-    char **owned;
-    size_t owned_count;
 };
 
 static uint64_t text(struct writer *w, const char *text)
@@ -51,10 +49,12 @@ static uint64_t text(struct writer *w, const char *text)
     return texts_index(&w->texts, text, NULL);
 }
 
-static const char *own(struct writer *w, char *name)
+/* Of MADE, which is freed. */
+static uint64_t text_of(struct writer *w, char *made)
 {
-    *PUSH(w->owned, w->owned_count) = name;
-    return name;
+    uint64_t index = text(w, made);
+    free(made);
+    return index;
 }
 
 /* A function of its own for each location: a name and a file are never lost to another's.  Without a system
@@ -90,9 +90,8 @@ static uint64_t location(struct writer *w, int64_t key, const struct place *plac
 
 static uint64_t location_of_name(struct writer *w, const char *name)
 {
-    const char *kept = own(w, xstrdup(name));
-    int64_t key = (int64_t)(w->places->stacks.frame_count + 1 + text(w, kept));
-    return location(w, key, &(struct place){kept, "", kept, 0});
+    int64_t key = (int64_t)(w->places->stacks.frame_count + 1 + text(w, name));
+    return location(w, key, &(struct place){name, "", name, 0});
 }
 
 static void put_label(struct writer *w, const char *key, const char *value)
@@ -129,8 +128,9 @@ static void put_sample(void *context, const struct moment *m, const struct momen
     proto_packed(p, (uint64_t)s->count);
     proto_packed(p, (uint64_t)s->bytes);
     proto_end(p, list);
-    put_label(w, "device",
-              own(w, xformat("cuda:%lld", (long long)m->device))); /* a bare 0 would be a range */
+    char *device = xformat("cuda:%lld", (long long)m->device); /* a bare 0 would be a range */
+    put_label(w, "device", device);
+    free(device);
     if (s->live) {
         put_label(w, "phase", s->live->phase);
         put_label(w, "category", s->live->category);
@@ -165,9 +165,9 @@ static void put_profile(struct writer *w, struct trace *t, const struct moment *
     if (t->process.command)
         proto_number(p, PROFILE_COMMENT, text(w, shown(t->process.command)));
     if (trace_dry(t))
-        proto_number(p, PROFILE_COMMENT, text(w, own(w, trace_mark_line(t))));
+        proto_number(p, PROFILE_COMMENT, text_of(w, trace_mark_line(t)));
     for (size_t i = 0; i < n; i++)
-        proto_number(p, PROFILE_COMMENT, text(w, own(w, moment_title(&moments[i]))));
+        proto_number(p, PROFILE_COMMENT, text_of(w, moment_title(&moments[i])));
     proto_number(p, PROFILE_DEFAULT_SAMPLE_TYPE, text(w, "inuse_space"));
     for (size_t i = 0; i < w->texts.n; i++)
         proto_text(p, PROFILE_STRING_TABLE, w->texts.at[i]);
@@ -205,9 +205,6 @@ int export_pprof(struct trace *t, const struct export_options *o, struct sink *o
             status = complain("export: %s has too many call stacks for one profile: choose -d", t->path);
         else
             put_compressed(out, &w.proto);
-        for (size_t i = 0; i < w.owned_count; i++)
-            free(w.owned[i]);
-        free(w.owned);
         texts_free(&w.texts);
         map_free(&w.locations);
         proto_free(&w.proto);

@@ -56,9 +56,7 @@ static const char *category_of(const char *role)
 static void put_category(struct snapshot_writer *w, int64_t alloc_seq)
 {
     if (w->roles)
-        snapshot_text(
-            w, "category",
-            snapshot_own_once(w, category_of(alloc_seq ? trace_role_of(w->roles, alloc_seq) : NULL)));
+        snapshot_text(w, "category", category_of(alloc_seq ? trace_role_of(w->roles, alloc_seq) : NULL));
 }
 
 static void put_role(struct snapshot_writer *w, const struct heap_change *c)
@@ -306,7 +304,7 @@ static int put_all(struct snapshot_writer *w)
     if (put_steps(w))
         return -1;
     if (trace_dry(w->t))
-        snapshot_text(w, "dry_run", snapshot_own_once(w, trace_mark(w->t)));
+        snapshot_text(w, "dry_run", trace_mark(w->t));
     if (snapshot_annotations(w) || snapshot_host(w))
         return -1;
     pickle_set(&w->pickle);
@@ -341,17 +339,13 @@ static void free_writer(struct snapshot_writer *w)
 {
     for (size_t i = 0; i < w->heap_count; i++)
         heap_free(&w->heaps[i]);
-    for (size_t i = 0; i < w->owned_count; i++)
-        free(w->owned[i]);
     free(w->heaps);
-    free(w->owned);
     free(w->ooms);
     free(w->pending);
     free(w->held);
     map_free(&w->waits);
     map_free(&w->ending);
     asked_free(&w->asked);
-    texts_free(&w->kept);
     map_free(&w->stacks);
     map_free(&w->own_stacks);
     map_free(&w->frames);

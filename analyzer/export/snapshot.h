@@ -21,9 +21,6 @@ struct snapshot_writer {
     struct map stacks, own_stacks; /* to what is kept: the frames of a stack, those with who held it */
     struct map frames;             /* by index + 1 */
     int64_t no_frames;             /* kept; -1: not yet */
-    char **owned;
-    size_t owned_count;
-    struct texts kept; /* of these, those that come again */
     struct trace_role_finder *roles;
     struct trace_oom_kept *ooms;
     size_t oom_count;
@@ -60,8 +57,6 @@ struct snapshot_writer {
     int64_t first_device;
 };
 
-/* One copy of a text that will be gone; it lives as long as W. */
-const char *snapshot_own_once(struct snapshot_writer *w, const char *text);
 /* Microseconds of the wall clock, as PyTorch's entries have them. */
 int64_t snapshot_wall_ns(const struct snapshot_writer *w, int64_t t);
 

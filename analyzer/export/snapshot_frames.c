@@ -12,22 +12,6 @@
 
 enum { PIECE = 500 /* elements: the page hands as many to one call */ };
 
-static const char *snapshot_own(struct snapshot_writer *w, char *text)
-{
-    *PUSH(w->owned, w->owned_count) = text;
-    return text;
-}
-
-/* One copy of a text that will be gone. */
-const char *snapshot_own_once(struct snapshot_writer *w, const char *text)
-{
-    bool is_new;
-    size_t i = texts_index(&w->kept, text, &is_new);
-    if (is_new)
-        w->kept.at[i] = snapshot_own(w, xstrdup(text));
-    return w->kept.at[i];
-}
-
 int64_t snapshot_wall_ns(const struct snapshot_writer *w, int64_t t)
 {
     int64_t start = w->t->process.start_realtime_ns;

@@ -24,39 +24,19 @@ struct writer {
     int64_t *frames;    /* by number; -1 - i: names[i] */
     size_t frame_count;
     struct texts names; /* of what has no frame */
-    char **owned;
-    size_t owned_count;
-    bool weights; /* the samples' weights are being written, not the samples */
+    bool weights;       /* the samples' weights are being written, not the samples */
 };
 
+/* The number of FRAME, or where it is below 0 of what stands for one: keys of these lie behind all frames'.
+ */
 static int64_t number_of(struct writer *w, int64_t frame)
 {
-    int64_t number = map_get(&w->numbers, frame + 1);
-    if (number < 0) {
-        number = (int64_t)w->frame_count;
-        map_put(&w->numbers, frame + 1, number);
-        *PUSH(w->frames, w->frame_count) = frame;
-    }
-    return number;
-}
-
-/* The number of what stands for a frame.  Their keys lie behind those of all frames. */
-static int64_t number_of_name(struct writer *w, const char *name)
-{
-    bool is_new;
-    size_t before = w->names.n;
-    char *kept = xstrdup(name);
-    int64_t index = (int64_t)texts_index(&w->names, kept, &is_new);
-    if (is_new)
-        *PUSH(w->owned, w->owned_count) = kept;
-    else
-        free(kept);
-    int64_t key = (int64_t)w->places->stacks.frame_count + 1 + index;
+    int64_t key = frame < 0 ? (int64_t)w->places->stacks.frame_count - frame : frame + 1;
     int64_t number = map_get(&w->numbers, key);
     if (number < 0) {
         number = (int64_t)w->frame_count;
         map_put(&w->numbers, key, number);
-        *PUSH(w->frames, w->frame_count) = -1 - (int64_t)before;
+        *PUSH(w->frames, w->frame_count) = frame;
     }
     return number;
 }
@@ -72,7 +52,7 @@ static void put_sample(void *context, const struct moment *m, const struct momen
     for (size_t i = s->frame_count; i-- > 0;)
         json_int(&w->json, NULL, number_of(w, s->frames[i]));
     if (s->name)
-        json_int(&w->json, NULL, number_of_name(w, s->name));
+        json_int(&w->json, NULL, number_of(w, -1 - (int64_t)texts_index(&w->names, s->name, NULL)));
     json_end(&w->json);
 }
 
@@ -152,9 +132,6 @@ int export_speedscope(struct trace *t, const struct export_options *o, struct si
         struct writer w = {.places = &places};
         json_open(&w.json, out->file);
         put_file(&w, t, moments, n);
-        for (size_t i = 0; i < w.owned_count; i++)
-            free(w.owned[i]);
-        free(w.owned);
         free(w.frames);
         texts_free(&w.names);
         map_free(&w.numbers);

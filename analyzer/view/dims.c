@@ -9,12 +9,6 @@
 
 /* ---- blocks' names ---- */
 
-static uint32_t intern_word(struct view_tags *g, struct texts *texts, char *word)
-{
-    *PUSH(g->words, g->word_count) = word;
-    return texts_index(texts, word, NULL);
-}
-
 static void fold_layers(struct view_tags *g)
 {
     size_t n = g->layers.n;
@@ -25,15 +19,18 @@ static void fold_layers(struct view_tags *g)
         const char *layer = g->layers.at[i];
         size_t own = strlen(layer), before = g->folds.n;
         char *text = i ? part_layer(layer, &own) : xstrdup(layer); /* the first is "no layer" */
-        uint32_t fold = intern_word(g, &g->folds, text);
-        uint32_t name = intern_word(g, &g->owns, xformat("%.*s", (int)own, layer));
+        uint32_t fold = texts_index(&g->folds, text, NULL);
+        free(text);
+        uint32_t name = texts_index_part(&g->owns, layer, own, NULL);
         owns[fold] = fold == before || owns[fold] == name ? name : UINT32_MAX;
         g->layer_fold[i] = fold;
         g->layer_own[i] = name;
     }
-    for (size_t i = 0; i < g->folds.n; i++)
-        if (owns[i] != UINT32_MAX)
-            g->folds.at[i] = g->owns.at[owns[i]];
+    for (size_t i = 0; i < g->folds.n; i++) /* no more are looked up */
+        if (owns[i] != UINT32_MAX) {
+            free(g->folds.at[i]);
+            g->folds.at[i] = xstrdup(g->owns.at[owns[i]]);
+        }
     free(owns);
 }
 
@@ -59,9 +56,6 @@ void view_free_tags(struct view_tags *g)
 {
     free(g->stack_line);
     free(g->stack_layer);
-    for (size_t i = 0; i < g->word_count; i++)
-        free(g->words[i]);
-    free(g->words);
     free(g->layer_fold);
     free(g->layer_own);
     texts_free(&g->lines);
@@ -204,9 +198,9 @@ struct view_dims view_dims(const struct trace_lives *l, const char *const *phase
     name_phases(&d.names[VIEW_PHASE], phases, phase_count);
     struct naming naming = {g, a, d.names[VIEW_PHASE].texts};
     copy_texts(&d.names[VIEW_ROLE], l->roles, l->role_count);
-    copy_texts(&d.names[VIEW_LAYER], g->folds.at, g->folds.n);
-    copy_texts(&d.names[VIEW_LINE], g->lines.at, g->lines.n);
-    copy_texts(&d.names[VIEW_TENSOR], a->names.at, a->names.n);
+    copy_texts(&d.names[VIEW_LAYER], (const char *const *)g->folds.at, g->folds.n);
+    copy_texts(&d.names[VIEW_LINE], (const char *const *)g->lines.at, g->lines.n);
+    copy_texts(&d.names[VIEW_TENSOR], (const char *const *)a->names.at, a->names.n);
     d.slots = xrealloc(NULL, (l->block_count + 1) * sizeof *d.slots);
     for (int dim = 0; dim < VIEW_DIMS; dim++) {
         struct held *held = most_held(l, &d.names[dim], dim, &naming);

@@ -17,8 +17,8 @@ enum view_dim { VIEW_ROLE, VIEW_LAYER, VIEW_LINE, VIEW_PHASE, VIEW_TENSOR, VIEW_
 #define VIEW_NAMED (VIEW_SLOTS - 2) /* slots 1 to VIEW_NAMED */
 #define VIEW_REST  (VIEW_SLOTS - 1)
 
-struct view_names { /* of one dimension; index 0 is what has none */
-    const char **texts;
+struct view_names {     /* of one dimension; index 0 is what has none */
+    const char **texts; /* of others */
     size_t count;
     uint8_t *slot;              /* of each name */
     uint32_t named[VIEW_SLOTS]; /* slot to name; of 1 to named_count */
@@ -32,8 +32,6 @@ struct view_tags {
     uint32_t *stack_line, *stack_layer; /* name index of each row of the stack table */
     struct texts lines, layers, folds, owns;
     uint32_t *layer_fold, *layer_own; /* of each layer: its index in folds, and in owns, which folds join */
-    char **words;                     /* owns the texts of folds and owns */
-    size_t word_count;
 };
 /* Blocks' stacks become indices of rows of S, from 1. */
 struct view_tags view_tags(const struct trace_stacks *s);
@@ -53,7 +51,6 @@ struct view_asked {
     struct asked_table table;
     uint32_t *name;     /* of each row, [0] is not known: index into names */
     struct texts names; /* [0] "no tensor is known" */
-    char **words;       /* owns them */
     uint32_t *number;   /* of each row in the page; 0: it has none yet */
     uint32_t *used;     /* rows by their numbers in the page, from 1 */
     uint32_t used_count;

@@ -44,11 +44,11 @@ static void write_stack_field(struct json *j, const struct view_process *p, cons
     json_end(j);
 }
 
-static void write_list(struct json *j, const char *name, const char *const *texts, size_t n, const bool *used)
+static void write_list(struct json *j, const char *name, const struct texts *texts, const bool *used)
 {
     json_begin(j, name, '[');
-    for (size_t i = 0; i < n; i++)
-        json_text(j, NULL, !used || used[i] ? texts[i] : "");
+    for (size_t i = 0; i < texts->n; i++)
+        json_text(j, NULL, !used || used[i] ? texts->at[i] : "");
     json_end(j);
 }
 
@@ -71,8 +71,8 @@ static void write_tags(struct json *j, const struct view_process *p)
     for (size_t i = 1; i <= p->stacks.count; i++)
         if (p->stack_used[i])
             line[g->stack_line[i]] = layer[g->stack_layer[i]] = true;
-    write_list(j, "lines", g->lines.at, g->lines.n, line);
-    write_list(j, "layers", g->layers.at, g->layers.n, layer);
+    write_list(j, "lines", &g->lines, line);
+    write_list(j, "layers", &g->layers, layer);
     write_numbers(j, "folds", g->layer_fold, g->layers.n);
     write_numbers(j, "owns", g->layer_own, g->layers.n);
     free(line);
@@ -93,10 +93,8 @@ static uint32_t *number_frames(const struct view_process *p, struct texts *texts
         char *text = f ? xformat("%d\n%s\n%s", (int)f->is.kind, f->text ? shown(f->text) : "",
                                  f->file ? shown(f->file) : "")
                        : xstrdup("0\nunknown\n");
-        bool is_new;
-        numbers[i] = texts_index(texts, text, &is_new);
-        if (!is_new)
-            free(text);
+        numbers[i] = texts_index(texts, text, NULL);
+        free(text);
     }
     return numbers;
 }
@@ -114,9 +112,9 @@ static void write_texts(struct view_part *part, struct view_process *p, const st
     json_begin(&j, NULL, '{');
     for (int i = 0; i < 5; i++)
         write_stack_field(&j, p, fields[i], i, frames);
-    write_list(&j, "frames", texts.at, texts.n, NULL);
+    write_list(&j, "frames", &texts, NULL);
     write_tags(&j, p);
-    write_list(&j, "scopes", scopes->at, scopes->n, NULL);
+    write_list(&j, "scopes", scopes, NULL);
     view_write_asked(&j, &p->asked);
     json_end(&j);
     json_close(&j);
@@ -127,8 +125,6 @@ static void write_texts(struct view_part *part, struct view_process *p, const st
     json_text(part->head, "texts", id);
     free(id);
     free(frames);
-    for (size_t i = 0; i < texts.n; i++)
-        free((char *)texts.at[i]);
     texts_free(&texts);
 }
 

@@ -17,8 +17,9 @@ static void name_rows(struct view_asked *a)
     a->name[0] = 0;
     for (size_t i = 1; i < a->table.n; i++) {
         const struct asked *row = &a->table.at[i];
-        a->words[i] = trace_tensor_words(row->made_for, row->element_type, row->extents);
-        a->name[i] = a->words[i] ? texts_index(&a->names, shown(a->words[i]), NULL) : 0;
+        char *words = trace_tensor_words(row->made_for, row->element_type, row->extents);
+        a->name[i] = words ? texts_index(&a->names, shown(words), NULL) : 0;
+        free(words);
     }
 }
 
@@ -28,7 +29,6 @@ int view_read_asked(struct trace *t, struct view_asked *a)
     if (asked_read(t, &a->table))
         return -1;
     a->name = xrealloc(NULL, a->table.n * sizeof *a->name);
-    a->words = xrealloc(NULL, a->table.n * sizeof *a->words);
     a->number = xrealloc(NULL, a->table.n * sizeof *a->number);
     a->used = xrealloc(NULL, a->table.n * sizeof *a->used);
     name_rows(a);
@@ -38,9 +38,6 @@ int view_read_asked(struct trace *t, struct view_asked *a)
 
 void view_free_asked(struct view_asked *a)
 {
-    for (size_t i = 1; a->words && i < a->table.n; i++)
-        free(a->words[i]);
-    free(a->words);
     asked_free(&a->table);
     free(a->name);
     free(a->number);
