@@ -10,7 +10,7 @@
 #include "files.h"
 #include "plot/glyphs.h"
 #include "plot/output.h"
-#include "plot/overlay_runs.h"
+#include "plot/overlay.h"
 #include "plot/sweep_picture.h"
 #include "plot/window.h"
 #include "read/lives.h"
@@ -22,7 +22,7 @@
 #include "read/absent.h"
 
 struct options {
-    const char *output, *format, *title, *labels, *by, *shares;
+    const char *output, *format, *title, *labels, *by, *normalize;
     bool overlay, whole;
     int64_t from, to, device, size[2], steps[2];
     struct relabel relabel;
@@ -46,8 +46,8 @@ static const struct option_row rows[] = {
      "lay the runs over each other: a curve for each, aligned at their starts (or at --step)"},
     {"labels", 0, "A,B", ARG_TEXT, AT(labels),
      "what the runs are called with --overlay, instead of their files' names"},
-    {"normalize", 0, "time|memory|both", ARG_WORD, AT(shares),
-     "with --overlay: axes are parts of each run's length, of its own peak"},
+    {"normalize", 0, "time|memory|both", ARG_TEXT, AT(normalize),
+     "gone: --overlay alone lays runs over each other"},
     RELABEL_ROWS,
     {"title", 0, "TEXT", ARG_TEXT, AT(title), "instead of the command that was run"},
     {0}};
@@ -156,7 +156,7 @@ static size_t count_panels(const struct trace *traces, size_t n)
 static int gather_overlay(struct picture *p, struct trace *traces, size_t n, const struct options *o,
                           size_t columns)
 {
-    struct overlay_options overlay = {o->labels, o->from, o->to, o->steps, o->device, o->shares};
+    struct overlay_options overlay = {o->labels, o->from, o->to, o->steps, o->device};
     int status = overlay_gather(p, traces, n, &overlay, columns);
     if (!status && !o->title)
         p->title = overlay_default_title(p, traces);
@@ -323,8 +323,8 @@ static int call(void *options, char **operands, int n)
         return EXIT_USAGE;
     if (o->whole && (o->steps[0] || o->from || o->to != UNKNOWN))
         return complain("plot: --whole excludes --step, --from and --to");
-    if (o->shares && !o->overlay)
-        return complain("plot: --normalize is for the runs of --overlay: give both");
+    if (o->normalize)
+        return complain("plot: --normalize is gone: --overlay alone lays runs over each other");
     if (o->by && o->overlay)
         return complain("plot: --by and --overlay exclude each other");
     enum picture_format format = output_format(o->output, o->format);

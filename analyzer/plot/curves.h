@@ -40,8 +40,6 @@ struct curves {
 
 /* Into PATH, as of output_draw; 0, or 2, said. */
 int curves_draw(const struct curves *c, const char *path, enum picture_format format);
-/* In rows of about WIDTH columns. */
-void curves_text(const struct curves *c, size_t width, FILE *out);
 /* The next curve of a panel; NULL: it is full. */
 struct curve *curves_add(struct curve_panel *panel, char *name, int color, bool dashed);
 void curves_free(struct curves *c);

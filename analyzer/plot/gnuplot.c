@@ -30,20 +30,6 @@ size_t picture_across(size_t panels)
 
 /* ---- the head: title and legend ---- */
 
-/*
- * The legend is a panel of its own without axes, so that it covers no data.  Its entries are gathered first,
- * to know how many fit beside each other.
- */
-struct entry {
-    char *style; /* what gnuplot draws beside it */
-    char *name;
-};
-
-struct legend {
-    struct entry *entries;
-    size_t n, columns, rows;
-};
-
 /* Whether any panel has its allocated memory divided. */
 static bool picture_composed(const struct picture *p)
 {
@@ -78,16 +64,9 @@ static bool any_oom(const struct picture *p)
     return false;
 }
 
-static void add(struct legend *l, const char *style, const char *name)
-{
-    *PUSH(l->entries, l->n) = (struct entry){xstrdup(style), xstrdup(name)};
-}
-
 static void add_box(struct legend *l, const char *color, const char *border, const char *name)
 {
-    char *style = xformat("boxes fs solid 1 border lc rgb %s lc rgb %s", border, color);
-    add(l, style, name);
-    free(style);
+    legend_add(l, name, "boxes fs solid 1 border lc rgb %s lc rgb %s", border, color);
 }
 
 /* Shared colours stand in the legend once. */
@@ -138,7 +117,7 @@ static void add_groups(struct legend *l, const struct picture *p)
 static void add_curves(struct legend *l, const struct picture *p)
 {
     if (picture_composed(p)) {
-        add(l, "lines lw 1.6 lc rgb allocated_line", "allocated");
+        legend_add(l, "allocated", "lines lw 1.6 lc rgb allocated_line");
         add_groups(l, p);
     } else {
         add_box(l, "allocated_fill", "allocated_line", "allocated");
@@ -147,67 +126,31 @@ static void add_curves(struct legend *l, const struct picture *p)
     }
     add_box(l, "reserved_fill", "reserved_line", "reserved");
     if (picture_folded(p))
-        add(l, "boxes fs transparent pattern 4 border lc rgb folded_line lc rgb folded_line",
-            "folded: least to greatest");
+        legend_add(l, "folded: least to greatest",
+                   "boxes fs transparent pattern 4 border lc rgb folded_line lc rgb folded_line");
     if (picture_sampled(p))
-        add(l, "points pt 7 ps 0.6 lc rgb used_line", "driver used, sampled");
+        legend_add(l, "driver used, sampled", "points pt 7 ps 0.6 lc rgb used_line");
     if (any_capacity(p))
-        add(l, "lines lw 1.6 dt (10,5) lc rgb capacity_line", "device memory");
+        legend_add(l, "device memory", "lines lw 1.6 dt (10,5) lc rgb capacity_line");
     if (any_oom(p))
-        add(l, "points pt 2 ps 1.2 lw 2.4 lc rgb oom_line", "out of memory");
+        legend_add(l, "out of memory", "points pt 2 ps 1.2 lw 2.4 lc rgb oom_line");
 }
 
-/* Columns at about 9 pixels a letter and the samples beside them. */
-static struct legend make_legend(const struct picture *p)
+/* How many pixels the head takes. */
+static double make_legend(const struct picture *p, struct legend *l)
 {
-    struct legend l = {0};
-    size_t longest = 1;
-    add_curves(&l, p);
-    add_phases(&l, p);
-    for (size_t i = 0; i < l.n; i++)
-        longest = text_width(l.entries[i].name) > longest ? text_width(l.entries[i].name) : longest;
-    size_t fit = ((size_t)p->size[0] - 40) / (longest * 9 + 75);
-    l.columns = fit < 1 ? 1 : fit > l.n ? l.n : fit;
-    l.rows = (l.n + l.columns - 1) / l.columns;
-    return l;
+    *l = (struct legend){.longest = 1};
+    add_curves(l, p);
+    add_phases(l, p);
+    return legend_fit(l, p->size[0]);
 }
 
-static void free_legend(struct legend *l)
-{
-    for (size_t i = 0; i < l->n; i++) {
-        free(l->entries[i].style);
-        free(l->entries[i].name);
-    }
-    free(l->entries);
-}
-
-/* Pixels that the head takes. */
 static double legend_pixels(const struct picture *p)
 {
-    struct legend l = make_legend(p);
-    double pixels = 58 + 24 * (double)l.rows;
-    free_legend(&l);
+    struct legend l;
+    double pixels = make_legend(p, &l);
+    legend_free(&l);
     return pixels;
-}
-
-/* Writes it; HEIGHT: its part of the screen. */
-static void legend_write(const struct picture *p, double height, FILE *out)
-{
-    struct legend l = make_legend(p);
-    fprintf(out,
-            "\n# title and legend\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset label\n"
-            "set lmargin at screen 0.0\nset rmargin at screen 1.0\nset tmargin at screen 1.0\n"
-            "set bmargin at screen %.4f\nset key inside center bottom horizontal Left reverse samplen 2.2 "
-            "spacing 1.25 width 1.5 height 0.2 maxcols %zu maxrows %zu noautotitle\n",
-            1 - height, l.columns, l.rows);
-    script_title(p, out);
-    fputs("set xrange [0:1]\nset yrange [0:1]\nplot", out);
-    for (size_t i = 0; i < l.n; i++) {
-        fprintf(out, "%s \\\n  NaN with %s title ", i ? "," : "", l.entries[i].style);
-        script_text(out, l.entries[i].name);
-    }
-    fputs("\nunset key\nset border 3 lw 1 lc rgb \"#555555\"\nunset label 1\n", out);
-    free_legend(&l);
 }
 
 /* ---- how high it must be ---- */
@@ -324,9 +267,10 @@ void gnuplot_write(const struct picture *p, FILE *out, const char *terminal, con
         overlay_gnuplot(p, out, terminal, output);
         return;
     }
-    double head = legend_pixels(p), height = (double)p->size[1];
+    struct legend l;
+    double head = make_legend(p, &l), height = (double)p->size[1];
     script_head(p, out, terminal, output);
-    legend_write(p, head / height, out);
+    legend_write(&l, p, head / height, out);
     if (p->whole)
         put_strip(p, 1 - head / height, out);
     put_panels(p, head + strip_pixels(p, is_low(p)), out);

@@ -1,5 +1,5 @@
 /*
- * overlay.h - overlays runs: one drawing for each device, with a curve for each run.
+ * overlay.h - `vramscope plot --overlay`: one drawing for each device, with a curve for each run.
  *
  * Each panel of such a picture is one run on one device; a drawing is the panels of one device.  Time counts
  * from each run's origin, and a curve ends where its run does.
@@ -9,6 +9,23 @@
 
 #include "picture.h"
 
+struct overlay_options {
+    const char *labels;   /* "before,after"; NULL: the files' names */
+    int64_t from, to;     /* since each run's start; TO UNKNOWN: the end of the longest */
+    const int64_t *steps; /* first and last; 0: not given */
+    int64_t device;       /* UNKNOWN: all */
+};
+
+/* 0 if the options fit N files; else 2, after printing the reason. */
+int overlay_check(const struct overlay_options *o, size_t n);
+/* Fills P except its title, COLUMNS wide; 0, or 2 after printing the reason. */
+int overlay_gather(struct picture *p, struct trace *traces, size_t n, const struct overlay_options *o,
+                   size_t columns);
+/* "naive, fused"; the caller frees it. */
+char *overlay_default_title(const struct picture *p, const struct trace *traces);
+
+/* ---- what a drawing shows ---- */
+
 /* The devices that any run used, in the order in which they come; the caller frees them. */
 int64_t *overlay_devices(const struct picture *p, size_t *n);
 /* The run's panel on that device; NULL: the run did not use it. */
@@ -17,8 +34,6 @@ const struct panel *overlay_panel(const struct picture *p, int64_t device, size_
 size_t overlay_order(const struct picture *p, int64_t device, size_t *runs);
 /* The greatest value that the device's drawing shows. */
 int64_t overlay_top(const struct picture *p, int64_t device);
-/* The same in hundredths of each run's own peak. */
-double overlay_share_top(const struct picture *p, int64_t device);
 /* "device 0: NVIDIA H200" */
 const char *overlay_title(const struct picture *p, int64_t device);
 /* "naive: peak 42.68 MiB in backward" */

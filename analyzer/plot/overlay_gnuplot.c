@@ -22,23 +22,9 @@ struct drawing {
     const struct picture *p;
     FILE *out;
     int64_t device;
-    struct axis_unit time, bytes; /* of the axes that are no shares */
+    struct axis_unit time, bytes;
     double full;
 };
-
-/* The unit of a run's own times and bytes: a hundredth of its length, of its peak, where the axis is a share.
- */
-static struct axis_unit run_time(const struct drawing *d, const struct panel *q)
-{
-    double span = (double)(q->columns.to - q->columns.from);
-    return d->p->share_of_time ? (struct axis_unit){"percent", span / 100} : d->time;
-}
-
-static struct axis_unit run_bytes(const struct drawing *d, const struct panel *q)
-{
-    double peak = q->peak > 0 ? (double)q->peak : 1;
-    return d->p->share_of_memory ? (struct axis_unit){"percent", peak / 100} : d->bytes;
-}
 
 /* ---- legend ---- */
 
@@ -49,58 +35,21 @@ static char *entry(const struct picture *p, size_t run, size_t devices)
     return devices == 1 && q && q->peak > 0 ? overlay_name(p, q) : xstrdup(p->runs[run].label);
 }
 
-static size_t legend_columns(const struct picture *p, size_t devices, size_t *rows)
+/* How many pixels the head takes. */
+static double make_legend(const struct picture *p, size_t devices, struct legend *l)
 {
-    size_t longest = sizeof RANGES, n = p->run_count + 1 + picture_ranges(p) + picture_folded(p);
-    if (picture_folded(p))
-        longest = sizeof FOLDED;
+    *l = (struct legend){.longest = picture_folded(p) ? sizeof FOLDED : sizeof RANGES};
     for (size_t i = 0; i < p->run_count; i++) {
         char *text = entry(p, i, devices);
-        longest = text_width(text) > longest ? text_width(text) : longest;
-        free(text);
-    }
-    size_t fit = ((size_t)p->size[0] - 40) / (longest * 9 + 75);
-    fit = fit < 1 ? 1 : fit > n ? n : fit;
-    *rows = (n + fit - 1) / fit;
-    return fit;
-}
-
-static double header_pixels(const struct picture *p, size_t devices)
-{
-    size_t rows;
-    legend_columns(p, devices, &rows);
-    return 58 + 24 * (double)rows;
-}
-
-static void put_legend(const struct picture *p, size_t devices, double height, FILE *out)
-{
-    size_t rows, columns = legend_columns(p, devices, &rows);
-    fprintf(out,
-            "\n# title and legend\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset label\n"
-            "set lmargin at screen 0.0\nset rmargin at screen 1.0\nset tmargin at screen 1.0\n"
-            "set bmargin at screen %.4f\nset key inside center bottom horizontal Left reverse samplen 2.2 "
-            "spacing 1.25 width 1.5 height 0.2 maxcols %zu maxrows %zu noautotitle\n",
-            1 - height, columns, rows);
-    script_title(p, out);
-    fputs("set xrange [0:1]\nset yrange [0:1]\nplot \\\n", out);
-    for (size_t i = 0; i < p->run_count; i++) {
-        char *text = entry(p, i, devices);
-        fprintf(out, "  NaN with lines lw 2.6 lc rgb \"%s\" title ", p->runs[i].color);
-        script_text(out, text);
-        fputs(", \\\n", out);
+        legend_add(l, text, "lines lw 2.6 lc rgb \"%s\"", p->runs[i].color);
         free(text);
     }
     if (picture_ranges(p))
-        fputs("  NaN with boxes fs solid 1 border lc rgb reserved_line lc rgb range_fill title \"" RANGES
-              "\", \\\n",
-              out);
+        legend_add(l, RANGES, "boxes fs solid 1 border lc rgb reserved_line lc rgb range_fill");
     if (picture_folded(p))
-        fputs("  NaN with boxes fs transparent pattern 4 border lc rgb folded_line lc rgb folded_line title "
-              "\"" FOLDED "\", \\\n",
-              out);
-    fputs("  NaN with lines lw 1.4 dt (12,8) lc rgb reserved_line title \"reserved (dashed)\"\n"
-          "unset key\nset border 3 lw 1 lc rgb \"#555555\"\nunset label 1\n",
-          out);
+        legend_add(l, FOLDED, "boxes fs transparent pattern 4 border lc rgb folded_line lc rgb folded_line");
+    legend_add(l, "reserved (dashed)", "lines lw 1.4 dt (12,8) lc rgb reserved_line");
+    return legend_fit(l, p->size[0]);
 }
 
 /* ---- a drawing ---- */
@@ -111,12 +60,11 @@ static void put_curves(const struct drawing *d, size_t index)
         const struct panel *q = overlay_panel(d->p, d->device, run);
         char *name = xformat("curve_%zu_%zu", index, run);
         if (q)
-            script_curve(&q->columns, name, d->p->runs[run].origin, run_time(d, q), run_bytes(d, q), d->out);
+            script_curve(&q->columns, name, d->p->runs[run].origin, d->time, d->bytes, d->out);
         free(name);
         char *folded = xformat("folded_%zu_%zu", index, run);
         if (q && q->folded)
-            script_folded(&q->columns, folded, d->p->runs[run].origin, run_time(d, q), run_bytes(d, q),
-                          d->out);
+            script_folded(&q->columns, folded, d->p->runs[run].origin, d->time, d->bytes, d->out);
         free(folded);
     }
 }
@@ -125,8 +73,8 @@ static void put_peaks(const struct drawing *d, const size_t *runs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const struct panel *q = overlay_panel(d->p, d->device, runs[i]);
-        double x = (double)(q->peak_t - d->p->runs[runs[i]].origin) / run_time(d, q).scale,
-               y = (double)q->peak / run_bytes(d, q).scale;
+        double x = (double)(q->peak_t - d->p->runs[runs[i]].origin) / d->time.scale,
+               y = (double)q->peak / d->bytes.scale;
         if (q->peak > 0)
             fprintf(d->out,
                     "set label %zu \"\" at %.15g, %.6f point pt 7 ps 1.5 lc rgb \"%s\" front\n"
@@ -188,9 +136,6 @@ static void put_plot(const struct drawing *d, size_t index, const size_t *runs, 
 
 static char *time_label(const struct drawing *d)
 {
-    const char *of = d->p->from_step ? "step" : "run";
-    if (d->p->share_of_time)
-        return xformat("part of what is shown of each %s (%%)", of);
     return xformat("time since %s (%s)", d->p->from_step ? "the step began" : "each run's start",
                    d->time.name);
 }
@@ -205,10 +150,8 @@ static void put_drawing(const struct drawing *d, size_t index, size_t devices, d
     fprintf(d->out, "\n# device %lld\n", (long long)d->device);
     put_curves(d, index);
     script_panel(&(struct script_panel){(double)script_left(p->size[0]) / width, 1 - SCRIPT_RIGHT / width,
-                                        bottom, top, p->share_of_time ? 0 : from, p->share_of_time ? 100 : to,
-                                        d->full, p->share_of_memory ? "% of each run's peak" : d->bytes.name,
-                                        label, overlay_title(p, d->device),
-                                        (top - bottom) * (double)p->size[1]},
+                                        bottom, top, from, to, d->full, d->bytes.name, label,
+                                        overlay_title(p, d->device), (top - bottom) * (double)p->size[1]},
                  d->out);
     put_heading(d, devices);
     put_peaks(d, runs, n);
@@ -220,27 +163,29 @@ static void put_drawing(const struct drawing *d, size_t index, size_t devices, d
 double overlay_least(const struct picture *p)
 {
     size_t n;
+    struct legend l;
     free(overlay_devices(p, &n));
-    return header_pixels(p, n) + SCRIPT_FOOT + (SCRIPT_TITLE + SCRIPT_LEAST) * (double)n +
-           SCRIPT_GAP * (double)(n - 1);
+    double head = make_legend(p, n, &l);
+    legend_free(&l);
+    return head + SCRIPT_FOOT + (SCRIPT_TITLE + SCRIPT_LEAST) * (double)n + SCRIPT_GAP * (double)(n - 1);
 }
 
 void overlay_gnuplot(const struct picture *p, FILE *out, const char *terminal, const char *output)
 {
     size_t n;
     int64_t *devices = overlay_devices(p, &n);
-    double pixels = (double)p->size[1], header = header_pixels(p, n) / pixels, foot = SCRIPT_FOOT / pixels,
+    struct legend l;
+    double pixels = (double)p->size[1], header = make_legend(p, n, &l) / pixels, foot = SCRIPT_FOOT / pixels,
            gap = SCRIPT_GAP / pixels, title = SCRIPT_TITLE / pixels;
     double each = (1 - header - foot - gap * (double)(n - 1)) / (double)n;
     script_head(p, out, terminal, output);
-    put_legend(p, n, header, out);
+    legend_write(&l, p, header, out);
     for (size_t i = 0; i < n; i++) {
         int64_t highest = overlay_top(p, devices[i]);
         double top = 1 - header - (each + gap) * (double)i;
         struct drawing d = {
             p, out, devices[i], picture_time_unit(p->to - p->from), picture_byte_unit(highest), 0};
-        d.full = p->share_of_memory ? overlay_share_top(p, devices[i]) * 1.1
-                                    : (double)highest / d.bytes.scale * 1.1;
+        d.full = (double)highest / d.bytes.scale * 1.1;
         put_drawing(&d, i, n, top - each, top - title);
     }
     fputs("\nunset multiplot\nunset output\n", out);

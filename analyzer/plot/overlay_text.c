@@ -13,18 +13,7 @@
 #include "base/table.h"
 #include "base/units.h"
 
-#define AXIS 10 /* characters left of the drawing */
-
 static const char *const patterns[PICTURE_RUNS] = {"░", "█", "▒", "▓", "o", "x", "+", "."};
-
-static void set_color(FILE *out, const char *hex)
-{
-    unsigned rgb = hex ? (unsigned)strtoul(hex + 1, NULL, 16) : 0;
-    if (hex)
-        fprintf(out, "\033[38;2;%u;%u;%um", rgb >> 16, rgb >> 8 & 255, rgb & 255);
-    else
-        fputs("\033[0m", out);
-}
 
 /* The number of rows that the run fills in character column X of WIDTH; 0: it has ended. */
 static size_t rows_of(const struct picture *p, const struct panel *q, size_t x, size_t width, int64_t top,
@@ -33,8 +22,6 @@ static size_t rows_of(const struct picture *p, const struct panel *q, size_t x, 
     const struct columns *c = &q->columns;
     int64_t shift = p->runs[q->run].origin, span = p->to - p->from;
     int64_t t = p->from + (int64_t)((double)span * ((double)x + 0.5) / (double)width) + shift;
-    if (p->share_of_time)
-        t = c->from + (int64_t)((double)(c->to - c->from) * ((double)x + 0.5) / (double)width);
     if (t < c->from || t > c->to)
         return 0;
     int64_t value = c->at[columns_index(c, t)].allocated_max;
@@ -59,28 +46,13 @@ static void draw_row(const struct picture *p, size_t (*rows)[PICTURE_RUNS], size
     for (size_t x = 0; x < width; x++) {
         size_t run = front(rows[x], p->run_count, row);
         if (color && run != now)
-            set_color(out, run < PICTURE_RUNS ? p->runs[run].color : NULL);
+            text_color(out, run < PICTURE_RUNS ? p->runs[run].color : NULL);
         now = run;
         fputs(run < PICTURE_RUNS ? patterns[run] : " ", out);
     }
     if (color && now != PICTURE_RUNS)
-        set_color(out, NULL);
+        text_color(out, NULL);
     fputc('\n', out);
-}
-
-static void draw_time(const struct picture *p, size_t width, FILE *out)
-{
-    struct axis_unit unit = picture_time_unit(p->to - p->from);
-    char *left = xformat("%.4g %s", (double)p->from / unit.scale, unit.name);
-    char *right = p->share_of_time ? xstrdup("100 % of each")
-                                   : xformat("%.4g %s", (double)p->to / unit.scale, unit.name);
-    size_t w = text_width(left) + text_width(right);
-    fprintf(out, "%*s└", AXIS - 1, "");
-    for (size_t i = 0; i < width; i++)
-        fputs("─", out);
-    fprintf(out, "\n%*s%s%*s%s\n", AXIS, "", left, (int)(width > w ? width - w : 1), "", right);
-    free(left);
-    free(right);
 }
 
 static void draw_names(const struct picture *p, int64_t device, bool color, FILE *out)
@@ -90,22 +62,16 @@ static void draw_names(const struct picture *p, int64_t device, bool color, FILE
         char *name = q ? overlay_name(p, q) : NULL;
         if (!q)
             continue;
-        fprintf(out, "%*s", AXIS, "");
+        fprintf(out, "%*s", TEXT_AXIS, "");
         if (color)
-            set_color(out, p->runs[run].color);
+            text_color(out, p->runs[run].color);
         fputs(patterns[run], out);
         if (color)
-            set_color(out, NULL);
+            text_color(out, NULL);
         fprintf(out, " %s, %s; reserved up to %s\n", name, units_time(q->peak_t - p->runs[run].origin).s,
                 units_bytes(columns_max_reserved(&q->columns), false).s);
         free(name);
     }
-}
-
-/* The greatest value of the drawing where it is each run's own peak. */
-static int64_t share_top(const struct panel *q)
-{
-    return q->peak > 0 ? q->peak : 1;
 }
 
 static void draw_device(const struct picture *p, int64_t device, size_t height, size_t width, bool color,
@@ -120,22 +86,16 @@ static void draw_device(const struct picture *p, int64_t device, size_t height, 
     for (size_t x = 0; x < width; x++)
         for (size_t run = 0; run < p->run_count; run++) {
             const struct panel *q = overlay_panel(p, device, run);
-            rows[x][run] = q ? rows_of(p, q, x, width, p->share_of_memory ? share_top(q) : top, height) : 0;
+            rows[x][run] = q ? rows_of(p, q, x, width, top, height) : 0;
         }
     fprintf(out, "%s\n", overlay_title(p, device));
     for (size_t row = height; row-- > 0;) {
         bool label = row == height - 1 || row == height / 2;
         int64_t at = (int64_t)((double)top * (double)(row + 1) / (double)height);
-        char share[16];
-        snprintf(share, sizeof share, "%zu %%", 100 * (row + 1) / height);
-        fprintf(out, "%*s%s", AXIS - 1,
-                !label               ? ""
-                : p->share_of_memory ? share
-                                     : units_bytes(at, false).s,
-                label ? "┤" : "│");
+        fprintf(out, "%*s%s", TEXT_AXIS - 1, label ? units_bytes(at, false).s : "", label ? "┤" : "│");
         draw_row(p, rows, width, row, color, out);
     }
-    draw_time(p, width, out);
+    text_axis(p->from, p->to, p->to - p->from, width, out);
     draw_names(p, device, color, out);
     free(rows);
 }

@@ -74,9 +74,8 @@ struct picture {
     char *title;
     struct picture_run *runs; /* NULL: a panel for each process and device */
     size_t run_count;
-    bool from_step;                      /* their time counts from a step's begin, not from the run's */
-    bool share_of_time, share_of_memory; /* axes are parts of each run's length, of its own peak */
-    size_t columns;                      /* of a whole drawing of runs */
+    bool from_step; /* their time counts from a step's begin, not from the run's */
+    size_t columns; /* of a whole drawing of runs */
     int64_t from, to;
     struct picture_whole *whole; /* NULL: all is shown, or a part was asked for */
     bool any_text;               /* who draws it has its own fonts: names need no glyph that is here */
@@ -143,5 +142,10 @@ void overlay_gnuplot(const struct picture *p, FILE *out, const char *terminal, c
 void overlay_text(const struct picture *p, FILE *out, size_t height, bool color);
 /* Draws in text, a character a column; COLOR with ANSI sequences. */
 void text_draw(const struct picture *p, FILE *out, size_t height, bool color);
+#define TEXT_AXIS 10 /* characters left of the drawing */
+/* What follows is drawn in "#rrggbb"; NULL: as before. */
+void text_color(FILE *out, const char *hex);
+/* The axis of time below WIDTH characters, in the unit of SPAN. */
+void text_axis(int64_t from, int64_t to, int64_t span, size_t width, FILE *out);
 
 #endif

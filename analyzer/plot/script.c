@@ -1,6 +1,7 @@
 /* script.c - see script.h. */
 #include "script.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +52,8 @@ void script_text(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* Writes a file's name exactly: characters that are special to gnuplot in octal. */
-static void put_path(FILE *out, const char *path)
+/* Characters that are special to gnuplot in octal. */
+void script_path(FILE *out, const char *path)
 {
     fputc('"', out);
     for (const unsigned char *s = (const unsigned char *)path; *s; s++) {
@@ -79,7 +80,7 @@ void script_head(const struct picture *p, FILE *out, const char *terminal, const
           "utf8\nset terminal ",
           out);
     fprintf(out, "%s\nset output ", terminal);
-    put_path(out, output);
+    script_path(out, output);
     fputs("\n\nallocated_fill = \"" ALLOCATED_FILL "\"\nrange_fill = \"" RANGE_FILL
           "\"\nallocated_line = \"" ALLOCATED_LINE "\"\nreserved_fill = \"" RESERVED_FILL
           "\"\nreserved_line = \"" RESERVED_LINE "\"\nused_line = \"" USED_LINE
@@ -90,6 +91,59 @@ void script_head(const struct picture *p, FILE *out, const char *terminal, const
           "set style textbox opaque fillcolor rgb \"#ffffff\" noborder margins 0.6,0.4\n"
           "set style fill solid noborder\nset grid ytics lw 0.6 lc rgb \"#d5d5d5\"\nset multiplot\n",
           out);
+}
+
+/* ---- the legend ---- */
+
+void legend_add(struct legend *l, const char *name, const char *style, ...)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+    va_list args;
+    va_start(args, style);
+    vfprintf(out, style, args);
+    va_end(args);
+    fclose(out);
+    *PUSH(l->entries, l->n) = (struct legend_entry){text, xstrdup(name)};
+    l->longest = text_width(name) > l->longest ? text_width(name) : l->longest;
+}
+
+/* Columns at about 9 pixels a letter and the samples beside them. */
+double legend_fit(struct legend *l, int64_t width)
+{
+    size_t fit = ((size_t)width - 40) / (l->longest * 9 + 75);
+    l->columns = fit < 1 ? 1 : fit > l->n ? l->n : fit;
+    l->rows = (l->n + l->columns - 1) / l->columns;
+    return 58 + 24 * (double)l->rows;
+}
+
+void legend_free(struct legend *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        free(l->entries[i].style);
+        free(l->entries[i].name);
+    }
+    free(l->entries);
+    *l = (struct legend){0};
+}
+
+void legend_write(struct legend *l, const struct picture *p, double height, FILE *out)
+{
+    fprintf(out,
+            "\n# title and legend\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset label\n"
+            "set lmargin at screen 0.0\nset rmargin at screen 1.0\nset tmargin at screen 1.0\n"
+            "set bmargin at screen %.4f\nset key inside center bottom horizontal Left reverse samplen 2.2 "
+            "spacing 1.25 width 1.5 height 0.2 maxcols %zu maxrows %zu noautotitle\n",
+            1 - height, l->columns, l->rows);
+    script_title(p, out);
+    fputs("set xrange [0:1]\nset yrange [0:1]\nplot", out);
+    for (size_t i = 0; i < l->n; i++) {
+        fprintf(out, "%s \\\n  NaN with %s title ", i ? "," : "", l->entries[i].style);
+        script_text(out, l->entries[i].name);
+    }
+    fputs("\nunset key\nset border 3 lw 1 lc rgb \"#555555\"\nunset label 1\n", out);
+    legend_free(l);
 }
 
 /* ---- curves ---- */

@@ -27,8 +27,28 @@ unsigned script_tint(const char *color, unsigned percent);
 void script_head(const struct picture *p, FILE *out, const char *terminal, const char *output);
 /* A text inside a gnuplot string in double quotes, enhanced mode off. */
 void script_text(FILE *out, const char *text);
+/* A file's name exactly, likewise. */
+void script_path(FILE *out, const char *path);
 /* The picture's title, as label 1. */
 void script_title(const struct picture *p, FILE *out);
+
+/* The legend is a panel of its own without axes, so that it covers no data.  Its entries are gathered first,
+ * to know how many fit beside each other. */
+struct legend {
+    struct legend_entry {
+        char *style; /* what gnuplot draws beside it */
+        char *name;
+    } * entries;
+    size_t n, longest; /* name, in columns of text; at least what it is before the first entry */
+    size_t columns, rows;
+};
+void legend_add(struct legend *l, const char *name, const char *style, ...)
+    __attribute__((format(printf, 3, 4)));
+/* After the last entry: how they stand in a picture so wide.  How many pixels they take with the title. */
+double legend_fit(struct legend *l, int64_t width);
+/* Writes title and legend, HEIGHT of the screen, and frees L's entries. */
+void legend_write(struct legend *l, const struct picture *p, double height, FILE *out);
+void legend_free(struct legend *l);
 /* The datablock NAME: t, allocated max and min, reserved max and min of each column, times from ORIGIN on. */
 void script_curve(const struct columns *c, const char *name, int64_t origin, struct axis_unit time,
                   struct axis_unit bytes, FILE *out);

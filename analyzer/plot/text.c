@@ -13,11 +13,9 @@
 #include "base/units.h"
 #include "base/wrap.h"
 
-#define AXIS 10 /* characters left of the drawing */
-
 static const char *const eighths[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
-static void set_color(FILE *out, const char *hex)
+void text_color(FILE *out, const char *hex)
 {
     unsigned rgb = hex ? (unsigned)strtoul(hex + 1, NULL, 16) : 0;
     if (hex)
@@ -67,12 +65,12 @@ static void draw_row(const struct picture *p, const struct panel *q, int64_t top
         if (!filled(at->allocated_max, top, row, height))
             want = NULL; /* reserved stays neutral */
         if (color && want != now)
-            set_color(out, want);
+            text_color(out, want);
         now = want;
         draw_cell(at, top, row, height, out);
     }
     if (color && now)
-        set_color(out, NULL);
+        text_color(out, NULL);
     fputc('\n', out);
 }
 
@@ -98,15 +96,15 @@ static void draw_strip(const struct picture *p, const struct panel *q, const cha
                        FILE *out)
 {
     size_t band = 0;
-    fprintf(out, "%*s ", AXIS - 1, "phase");
+    fprintf(out, "%*s ", TEXT_AXIS - 1, "phase");
     for (size_t x = 0; x < q->columns.n; x++) {
         int phase = phase_at(q, x, &band);
         if (color && p->phases[phase].color)
-            set_color(out, p->phases[phase].color);
+            text_color(out, p->phases[phase].color);
         fputc(letters[phase], out);
     }
     if (color)
-        set_color(out, NULL);
+        text_color(out, NULL);
     fputc('\n', out);
 }
 
@@ -116,9 +114,9 @@ static void draw_peak(const struct panel *q, FILE *out)
     char *name = panel_peak_text(q), *text = xformat("%s, %s", name, units_time(q->peak_t).s);
     size_t w = text_width(text);
     if (x + 2 + w <= n || x < w + 2)
-        fprintf(out, "%*s▼ %s\n", (int)(AXIS + x), "", text);
+        fprintf(out, "%*s▼ %s\n", (int)(TEXT_AXIS + x), "", text);
     else
-        fprintf(out, "%*s%s ▼\n", (int)(AXIS + x - w - 1), "", text);
+        fprintf(out, "%*s%s ▼\n", (int)(TEXT_AXIS + x - w - 1), "", text);
     free(name);
     free(text);
 }
@@ -128,7 +126,7 @@ static void draw_ooms(const struct panel *q, FILE *out)
 {
     for (size_t i = 0; i < q->oom_count; i++) {
         char *text = panel_oom_text(&q->ooms[i]);
-        fprintf(out, "%*s%s at %s", AXIS, "", text, units_time(q->ooms[i].t).s);
+        fprintf(out, "%*s%s at %s", TEXT_AXIS, "", text, units_time(q->ooms[i].t).s);
         if (q->capacity != UNKNOWN)
             fprintf(out, "; the device has %s", units_bytes(q->capacity, false).s);
         fputc('\n', out);
@@ -145,21 +143,21 @@ static void draw_oom_marks(const struct panel *q, FILE *out)
         marks[q->columns.n] = 0;
         for (size_t i = 0; i < q->oom_count; i++)
             marks[columns_index(&q->columns, q->ooms[i].t)] = 'X';
-        fprintf(out, "%*s %s\n", AXIS - 1, "no memory", marks);
+        fprintf(out, "%*s %s\n", TEXT_AXIS - 1, "no memory", marks);
     }
     free(marks);
 }
 
-static void draw_time(const struct picture *p, const struct panel *q, FILE *out)
+void text_axis(int64_t from, int64_t to, int64_t span, size_t width, FILE *out)
 {
-    struct axis_unit unit = picture_time_unit(p->to - p->from);
-    char *left = xformat("%.4g %s", (double)q->columns.from / unit.scale, unit.name);
-    char *right = xformat("%.4g %s", (double)q->columns.to / unit.scale, unit.name);
+    struct axis_unit unit = picture_time_unit(span);
+    char *left = xformat("%.4g %s", (double)from / unit.scale, unit.name);
+    char *right = xformat("%.4g %s", (double)to / unit.scale, unit.name);
     size_t w = text_width(left) + text_width(right);
-    fprintf(out, "%*s└", AXIS - 1, "");
-    for (size_t i = 0; i < q->columns.n; i++)
+    fprintf(out, "%*s└", TEXT_AXIS - 1, "");
+    for (size_t i = 0; i < width; i++)
         fputs("─", out);
-    fprintf(out, "\n%*s%s%*s%s\n", AXIS, "", left, (int)(q->columns.n > w ? q->columns.n - w : 1), "", right);
+    fprintf(out, "\n%*s%s%*s%s\n", TEXT_AXIS, "", left, (int)(width > w ? width - w : 1), "", right);
     free(left);
     free(right);
 }
@@ -175,35 +173,35 @@ static void draw_panel(const struct picture *p, const struct panel *q, size_t he
     for (size_t row = height; row-- > 0;) {
         bool label = row == height - 1 || row == height / 2;
         int64_t at = (int64_t)((double)top * (double)(row + 1) / (double)height);
-        fprintf(out, "%*s%s", AXIS - 1, label ? units_bytes(at, false).s : "", label ? "┤" : "│");
+        fprintf(out, "%*s%s", TEXT_AXIS - 1, label ? units_bytes(at, false).s : "", label ? "┤" : "│");
         draw_row(p, q, top, row, height, color, out);
     }
-    draw_time(p, q, out);
+    text_axis(q->columns.from, q->columns.to, p->to - p->from, q->columns.n, out);
     if (p->phase_count > 1)
         draw_strip(p, q, letters, color, out);
     draw_oom_marks(q, out);
     draw_ooms(q, out);
     char *beside = panel_beside_text(q);
     if (*beside)
-        wrap_print(out, AXIS, AXIS + 2, "%s", beside);
+        wrap_print(out, TEXT_AXIS, TEXT_AXIS + 2, "%s", beside);
     free(beside);
     if (q->mixed_phases)
-        fprintf(out, "%*sa column shows the phase of its peak\n", AXIS, "");
+        fprintf(out, "%*sa column shows the phase of its peak\n", TEXT_AXIS, "");
 }
 
 static void draw_legend(const struct picture *p, const char *letters, bool color, FILE *out)
 {
-    fprintf(out, "%*s█ allocated  ░ reserved%s", AXIS, "",
+    fprintf(out, "%*s█ allocated  ░ reserved%s", TEXT_AXIS, "",
             picture_folded(p) ? "  ▓ folded: least to greatest" : "");
     for (size_t i = 1; i < p->phase_count; i++) {
         if (!p->phases[i].ns)
             continue;
         fputs("  ", out);
         if (color)
-            set_color(out, p->phases[i].color);
+            text_color(out, p->phases[i].color);
         fputc(letters[i], out);
         if (color)
-            set_color(out, NULL);
+            text_color(out, NULL);
         fprintf(out, " %s", p->phases[i].name);
     }
     fputc('\n', out);
@@ -221,16 +219,16 @@ static void draw_whole(const struct picture *p, FILE *out)
     fprintf(out, "whole run of device %lld, %lld steps; ▲ is shown below\n", (long long)p->whole->device,
             (long long)p->whole->steps);
     for (size_t row = WHOLE_ROWS; row-- > 0;) {
-        fprintf(out, "%*s%s", AXIS - 1, row + 1 == WHOLE_ROWS ? units_bytes(top, false).s : "",
+        fprintf(out, "%*s%s", TEXT_AXIS - 1, row + 1 == WHOLE_ROWS ? units_bytes(top, false).s : "",
                 row + 1 == WHOLE_ROWS ? "┤" : "│");
         for (size_t x = 0; x < c->n; x++)
             draw_cell(&c->at[x], top, row, WHOLE_ROWS, out);
         fputc('\n', out);
     }
-    fprintf(out, "%*s└", AXIS - 1, "");
+    fprintf(out, "%*s└", TEXT_AXIS - 1, "");
     for (size_t x = 0; x < c->n; x++)
         fputs(x >= first && x <= last ? "▲" : "─", out);
-    fprintf(out, "\n%*s0%*s\n\n", AXIS, "", (int)(c->n > 1 ? c->n - 1 : 1), units_time(c->to).s);
+    fprintf(out, "\n%*s0%*s\n\n", TEXT_AXIS, "", (int)(c->n > 1 ? c->n - 1 : 1), units_time(c->to).s);
 }
 
 void text_draw(const struct picture *p, FILE *out, size_t height, bool color)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "overlay_runs.h"
+#include "overlay.h"
 #include "read/ooms.h"
 #include "read/steps.h"
 #include "read/absent.h"

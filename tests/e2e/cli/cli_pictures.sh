@@ -158,22 +158,6 @@ make_db eight.db --devices 8 --fast
 plot eight.db -o eight.gp
 [ "$(grep 'set lmargin at screen' eight.gp | sort | uniq -c | awk '$NF > 0 { print $1 }' | tr '\n' ' ')" = "4 4 " ] || no "eight devices: $(grep lmargin eight.gp)"
 
-# runs laid over each other, as parts of their own lengths and peaks
-make_db after.db --steps 170 --extra 800
-plot --overlay --normalize=both long.db after.db -o both.gp
-python3 - <<'PY' || no "--normalize"
-import re
-text = open("both.gp").read()
-assert re.findall(r"set xrange \[(\S+):(\S+)\]", text)[-1] == ("0", "100")
-for run in 0, 1:
-    rows = re.search(r"\$curve_0_%d << EOD\n#.*\n([^E]*)EOD" % run, text).group(1).splitlines()
-    rows = [list(map(float, row.split())) for row in rows]
-    assert rows[0][0] == 0 and rows[-1][0] == 100 and max(r[1] for r in rows) == 100
-PY
-COLUMNS=80 "$V" plot --overlay --normalize=time long.db after.db >text || no "--normalize in text"
-has text '100 % of each'
-"$V" plot --normalize=time long.db 2>err && no "--normalize of one run"
-
 # names: written out where no font has them, as they are where one has, and in text and SVG, which others draw
 mkdir bin && printf '#!/bin/sh\necho "$CHARSET"\n' >bin/fc-list && chmod +x bin/fc-list
 CHARSET='20-7e a0-ff' PATH=$D/bin:$PATH "$V" plot names.db -o names.gp || no "names"
