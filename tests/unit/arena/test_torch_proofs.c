@@ -6,11 +6,8 @@
  * What was found stays, so each case is a process of its own.
  */
 #include <dlfcn.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "unit/test.h"
+#include "unit/child.h"
 #include "arena/torch/torch.h"
 #include "core/contracts.h"
 #include "framework/torch.h"
@@ -249,142 +246,119 @@ static bool is_refused(enum vs_contract contract, const char *why)
 
 #define REFUSED(why) (is_refused(VS_CONTRACT_TORCH_EXCEPTION, why) && ends(true) == THROWN_TEXT)
 
-static int in_process(bool (*test)(void))
-{
-    int status = -1;
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        bool good = test();
-        fflush(NULL);
-        _exit(good ? 0 : 1);
-    }
-    waitpid(child, &status, 0);
-    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/* A test whose body says whether it holds. */
-#define PROOF(name)                                                                                          \
-    static bool name##_holds(void);                                                                          \
-    TEST(name)                                                                                               \
-    {                                                                                                        \
-        assert_int_equal(in_process(name##_holds), 0);                                                       \
-    }                                                                                                        \
-    static bool name##_holds(void)
-
 /* ---- the cases ---- */
 
-PROOF(a_torch_as_2_15_is_served)
+CHILD_TEST(a_torch_as_2_15_is_served)
 {
     return is_served() && holds(VS_CONTRACT_TORCH_CHECK) && ends(false) == THROWN_STATUS;
 }
 
-PROOF(the_check_of_2_10_to_2_13_is_called)
+CHILD_TEST(the_check_of_2_10_to_2_13_is_called)
 {
     symbol(CHECK)->name = CHECK "jb";
     return is_served() && holds(VS_CONTRACT_TORCH_CHECK) && ends(false) == THROWN_STATUS;
 }
 
-PROOF(the_check_of_2_4_to_2_9_is_called)
+CHILD_TEST(the_check_of_2_4_to_2_9_is_called)
 {
     symbol(CHECK)->name = CHECK "ib";
     return is_served() && holds(VS_CONTRACT_TORCH_CHECK) && ends(false) == THROWN_STATUS;
 }
 
-PROOF(a_check_of_another_type_is_not_called_and_an_error_is_one_all_the_same)
+CHILD_TEST(a_check_of_another_type_is_not_called_and_an_error_is_one_all_the_same)
 {
     symbol(CHECK)->name = CHECK "jbPKc";
     return is_served() && vs_contract_state(VS_CONTRACT_TORCH_CHECK) == VS_CONTRACT_BROKEN &&
            ends(false) == THROWN_TEXT && strstr(thrown, "CUDA error 719");
 }
 
-PROOF(a_torch_of_old_strings_is_served)
+CHILD_TEST(a_torch_of_old_strings_is_served)
 {
     symbol("9LazyValueIS6_E")->name = "_ZN3c105ErrorC1ESsSt10shared_ptrIKNS_9LazyValueISsEEEPKv";
     is_gone("_Z" NEW "6assign"); /* those of the new kind are not asked */
     return is_served();
 }
 
-PROOF(an_error_that_is_made_otherwise_is_not_made)
+CHILD_TEST(an_error_that_is_made_otherwise_is_not_made)
 {
     symbol("9LazyValueIS6_E")->name = "_ZN3c105ErrorC1E" NEW "ES6_PKv";
     return REFUSED("c10::Error is made otherwise");
 }
 
-PROOF(strings_that_do_not_give_back_what_they_were_given_are_not_used)
+CHILD_TEST(strings_that_do_not_give_back_what_they_were_given_are_not_used)
 {
     forgets = true;
     return REFUSED("c10::Error is made otherwise");
 }
 
-PROOF(strings_that_cannot_end_are_not_begun)
+CHILD_TEST(strings_that_cannot_end_are_not_begun)
 {
     is_gone("_Z" NEW "D1Ev");
     return REFUSED("c10::Error is made otherwise");
 }
 
-PROOF(without_a_throw_the_arena_is_refused)
+CHILD_TEST(without_a_throw_the_arena_is_refused)
 {
     is_gone("__cxa_throw");
     return REFUSED("has not the functions that throw");
 }
 
-PROOF(without_out_of_memory_the_arena_is_refused)
+CHILD_TEST(without_out_of_memory_the_arena_is_refused)
 {
     is_gone("_ZTVN3c1016OutOfMemoryErrorE");
     return REFUSED("there is no c10::OutOfMemoryError");
 }
 
-PROOF(out_of_memory_with_one_function_more_is_not_ours)
+CHILD_TEST(out_of_memory_with_one_function_more_is_not_ours)
 {
     symbol("_ZTVN3c1016OutOfMemoryErrorE")->at = fake_long_table;
     return REFUSED("another class");
 }
 
-PROOF(out_of_memory_of_another_base_class_is_not_ours)
+CHILD_TEST(out_of_memory_of_another_base_class_is_not_ours)
 {
     oom_type.base = &another_type;
     return REFUSED("another class");
 }
 
-PROOF(a_table_that_leads_to_data_is_not_called)
+CHILD_TEST(a_table_that_leads_to_data_is_not_called)
 {
     fake_oom_table[3] = &another_type;
     return REFUSED("another class");
 }
 
-PROOF(a_constructor_that_is_no_code_is_not_called)
+CHILD_TEST(a_constructor_that_is_no_code_is_not_called)
 {
     symbol("9LazyValueIS6_E")->at = &another_type;
     return REFUSED("another class");
 }
 
-PROOF(an_error_that_says_another_thing_is_not_thrown)
+CHILD_TEST(an_error_that_says_another_thing_is_not_thrown)
 {
     instead = "another thing";
     return REFUSED("does not say what it was given");
 }
 
-PROOF(what_an_error_says_is_not_read_where_it_cannot_be)
+CHILD_TEST(what_an_error_says_is_not_read_where_it_cannot_be)
 {
     instead = (const char *)64;
     return REFUSED("does not say what it was given");
 }
 
-PROOF(an_error_longer_than_its_room_might_be_is_not_thrown)
+CHILD_TEST(an_error_longer_than_its_room_might_be_is_not_thrown)
 {
     error_is_long = 600;
     return REFUSED("does not say what it was given");
 }
 
-PROOF(a_setter_of_another_type_gets_nothing)
+CHILD_TEST(a_setter_of_another_type_gets_nothing)
 {
     symbol("17set_base_alloc_fn")->name = ALLOCATOR "17set_base_alloc_fnESt8functionIFPvS4_PmiEE";
     return is_refused(VS_CONTRACT_TORCH_PLUGGABLE,
                       "set_base_alloc_fn of CUDAPluggableAllocator takes another type");
 }
 
-PROOF(a_function_of_another_library_gets_nothing)
+CHILD_TEST(a_function_of_another_library_gets_nothing)
 {
     symbol("26set_begin")->name =
         ALLOCATOR "26set_begin_allocate_to_poolENSt3__18functionIFviSt4pairIyyES3_IFb" STREAM "EEEE";
@@ -392,19 +366,19 @@ PROOF(a_function_of_another_library_gets_nothing)
 }
 
 /* A program that hands the functions over itself. */
-PROOF(a_program_that_proved_nothing_gets_its_errors)
+CHILD_TEST(a_program_that_proved_nothing_gets_its_errors)
 {
     return ends(true) == THROWN_OOM && !strcmp(thrown, "there is no memory") && ends(false) == THROWN_STATUS;
 }
 
-PROOF(without_torch_nothing_is_thrown)
+CHILD_TEST(without_torch_nothing_is_thrown)
 {
     torch_is_there = false;
     return ends(true) == NOTHING && ends(false) == NOTHING;
 }
 
 /* The last resort: no NULL where torch would take it for memory. */
-PROOF(where_nothing_can_be_thrown_the_process_ends)
+CHILD_TEST(where_nothing_can_be_thrown_the_process_ends)
 {
     is_gone("__cxa_throw");
     is_gone("__throw_runtime_error");

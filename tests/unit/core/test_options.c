@@ -2,10 +2,7 @@
  * test_options.c - every type of option, what makes no sense, and that a warning is one useful line.
  */
 #define _GNU_SOURCE
-#include <signal.h>
-#include <sys/wait.h>
-
-#include "unit/test.h"
+#include "unit/child.h"
 #include "capture.h"
 #include "core/labels.h"
 #include "core/options.h"
@@ -63,25 +60,19 @@ TEST(labels_are_names_with_values_or_one_line_says_why_not)
     assert_string_equal(vs_options.labels, "");
 }
 
-/* In a process of its own: a process says so many lines and no more. */
-TEST(what_a_build_lacks_is_one_line_and_the_default)
+/* A process says so many lines and no more. */
+CHILD_TEST(what_a_build_lacks_is_one_line_and_the_default)
 {
     static const char line[] = "vramscope: VRAMSCOPE_ALLOCATOR=arena: it was left out; using off\n";
-    int status;
-    pid_t pid = fork();
-    if (pid == 0) {
-        load("VRAMSCOPE_ALLOCATOR=arena");
-        vs_options_lack("VRAMSCOPE_ALLOCATOR", "arena", "it was left out");
-        bool off = vs_options.allocator == VS_ALLOCATOR_OFF;
-        capture_begin();
-        vs_options_complain();
-        bool said = strcmp(capture_end(), line) == 0;
-        capture_begin();
-        vs_options_complain();
-        _exit(!(off && said && !*capture_end()));
-    }
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
+    load("VRAMSCOPE_ALLOCATOR=arena");
+    vs_options_lack("VRAMSCOPE_ALLOCATOR", "arena", "it was left out");
+    bool off = vs_options.allocator == VS_ALLOCATOR_OFF;
+    capture_begin();
+    vs_options_complain();
+    bool said = strcmp(capture_end(), line) == 0;
+    capture_begin();
+    vs_options_complain();
+    return off && said && !*capture_end();
 }
 
 TEST(each_type_takes_what_its_help_says)
@@ -116,65 +107,59 @@ TEST(each_type_takes_what_its_help_says)
     assert_string_equal(load("VRAMSCOPE_AUTO_PHASES=off"), "");
 }
 
-TEST(nonsense_is_one_line_with_variable_value_choices_and_default)
+static const struct {
+    const char *entry, *value, *words;
+} nonsense[] = {
+    {"VRAMSCOPE_STACKS=sometimes", "sometimes", "[off,driver,python,all]"},
+    {"VRAMSCOPE_STACKS=", "VRAMSCOPE_STACKS= ", "[off,driver,python,all]"},
+    {"VRAMSCOPE_STACKS=off,driver", "off,driver", "[off,driver,python,all]"},
+    {"VRAMSCOPE_STACK_DEPTH=0", "=0", "1 to 256"},
+    {"VRAMSCOPE_STACK_DEPTH=257", "=257", "using 64"},
+    {"VRAMSCOPE_STACK_DEPTH=-1", "=-1", "using 64"},
+    {"VRAMSCOPE_STACK_DEPTH=ten", "=ten", "using 64"},
+    {"VRAMSCOPE_STACK_DEPTH=", "=", "using 64"},
+    {"VRAMSCOPE_RING_EVENTS=1000", "=1000", "power of two"},
+    {"VRAMSCOPE_RING_EVENTS=99999999999999999999999", "=999", "using 262144"},
+    {"VRAMSCOPE_MAX_BYTES=4 GiB", "=4 GiB", "using 4GiB"},
+    {"VRAMSCOPE_MAX_BYTES=4X", "=4X", "using 4GiB"},
+    {"VRAMSCOPE_MAX_BYTES=99999999T", "T", "using 4GiB"},
+    {"VRAMSCOPE_VERBOSE=perhaps", "=perhaps", "on or off"},
+    {"VRAMSCOPE_EXIT_MS=3600001", "=3600001", "using 2000"},
+    {"VRAMSCOPE_SAMPLE_MS=1s", "=1s", "milliseconds"},
+    {"VRAMSCOPE_ALLOCATOR=Arena", "=Arena", "one of [off,arena]; using off"},
+    {"VRAMSCOPE_ARENA_FREE=never", "=never", "one of [auto,wait,defer]; using auto"},
+    {"VRAMSCOPE_ARENA_KEEP=10%", "=10%", "using 0"},
+    {"VRAMSCOPE_ARENA_VIEWS=2", "=2", "on or off"},
+    {"VRAMSCOPE_ARENA_WAITS=never", "=never", "on or off"},
+    {"VRAMSCOPE_STAKCS=all", "VRAMSCOPE_STAKCS", "no option"},
+};
+static size_t tried;
+
+/* The 20 lines that a process may say are counted: each in a process of its own. */
+static int is_one_line_of_nonsense(void)
 {
-    static const struct {
-        const char *entry, *value, *words;
-    } bad[] = {
-        {"VRAMSCOPE_STACKS=sometimes", "sometimes", "[off,driver,python,all]"},
-        {"VRAMSCOPE_STACKS=", "VRAMSCOPE_STACKS= ", "[off,driver,python,all]"},
-        {"VRAMSCOPE_STACKS=off,driver", "off,driver", "[off,driver,python,all]"},
-        {"VRAMSCOPE_STACK_DEPTH=0", "=0", "1 to 256"},
-        {"VRAMSCOPE_STACK_DEPTH=257", "=257", "using 64"},
-        {"VRAMSCOPE_STACK_DEPTH=-1", "=-1", "using 64"},
-        {"VRAMSCOPE_STACK_DEPTH=ten", "=ten", "using 64"},
-        {"VRAMSCOPE_STACK_DEPTH=", "=", "using 64"},
-        {"VRAMSCOPE_RING_EVENTS=1000", "=1000", "power of two"},
-        {"VRAMSCOPE_RING_EVENTS=99999999999999999999999", "=999", "using 262144"},
-        {"VRAMSCOPE_MAX_BYTES=4 GiB", "=4 GiB", "using 4GiB"},
-        {"VRAMSCOPE_MAX_BYTES=4X", "=4X", "using 4GiB"},
-        {"VRAMSCOPE_MAX_BYTES=99999999T", "T", "using 4GiB"},
-        {"VRAMSCOPE_VERBOSE=perhaps", "=perhaps", "on or off"},
-        {"VRAMSCOPE_EXIT_MS=3600001", "=3600001", "using 2000"},
-        {"VRAMSCOPE_SAMPLE_MS=1s", "=1s", "milliseconds"},
-        {"VRAMSCOPE_ALLOCATOR=Arena", "=Arena", "one of [off,arena]; using off"},
-        {"VRAMSCOPE_ARENA_FREE=never", "=never", "one of [auto,wait,defer]; using auto"},
-        {"VRAMSCOPE_ARENA_KEEP=10%", "=10%", "using 0"},
-        {"VRAMSCOPE_ARENA_VIEWS=2", "=2", "on or off"},
-        {"VRAMSCOPE_ARENA_WAITS=never", "=never", "on or off"},
-        {"VRAMSCOPE_STAKCS=all", "VRAMSCOPE_STAKCS", "no option"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        /* the 20 lines that a process may say are counted: each case in a process of its own */
-        pid_t pid = fork();
-        if (pid == 0) {
-            const char *said = load(bad[i].entry);
-            bool ok = lines_in(said) == 1 && strncmp(said, "vramscope: VRAMSCOPE_", 21) == 0 &&
-                      strstr(said, bad[i].value) && strstr(said, bad[i].words) &&
-                      vs_options.stack_depth == 64 && vs_options.stacks == VS_STACKS_PYTHON &&
-                      vs_options.max_bytes == UINT64_C(4) << 30;
-            if (!ok)
-                fprintf(stderr, "%s -> %s\n", bad[i].entry, said);
-            _exit(!ok);
-        }
-        int status;
-        waitpid(pid, &status, 0);
-        assert_int_equal(status, 0);
-    }
+    const char *said = load(nonsense[tried].entry);
+    bool ok = lines_in(said) == 1 && strncmp(said, "vramscope: VRAMSCOPE_", 21) == 0 &&
+              strstr(said, nonsense[tried].value) && strstr(said, nonsense[tried].words) &&
+              vs_options.stack_depth == 64 && vs_options.stacks == VS_STACKS_PYTHON &&
+              vs_options.max_bytes == UINT64_C(4) << 30;
+    if (!ok)
+        fprintf(stderr, "%s -> %s\n", nonsense[tried].entry, said);
+    return ok;
 }
 
-TEST(a_process_says_at_most_twenty_lines)
+TEST(nonsense_is_one_line_with_variable_value_choices_and_default)
 {
-    pid_t pid = fork();
-    if (pid == 0) {
-        capture_begin();
-        for (int i = 0; i < 100; i++)
-            vs_log("line %d", i);
-        _exit(lines_in(capture_end()) != 20);
-    }
-    int status;
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
+    for (tried = 0; tried < sizeof nonsense / sizeof *nonsense; tried++)
+        assert_int_equal(in_child(is_one_line_of_nonsense), HOLDS);
+}
+
+CHILD_TEST(a_process_says_at_most_twenty_lines)
+{
+    capture_begin();
+    for (int i = 0; i < 100; i++)
+        vs_log("line %d", i);
+    return lines_in(capture_end()) == 20;
 }
 
 TEST(help_lists_every_option)
@@ -190,40 +175,27 @@ TEST(help_lists_every_option)
 #undef OPTION
 }
 
-TEST(a_file_that_took_over_descriptor_2_gets_nothing)
+CHILD_TEST(a_file_that_took_over_descriptor_2_gets_nothing)
 {
-    pid_t pid = fork();
-    if (pid == 0) {
-        vs_log_init(NULL);
-        close(2);
-        int file = open("/tmp", O_TMPFILE | O_RDWR, 0600); /* becomes descriptor 2 */
-        vs_log("not for you");
-        _exit(!(file == 2 && lseek(2, 0, SEEK_END) == 0));
-    }
-    int status;
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
+    vs_log_init(NULL);
+    close(2);
+    int file = open("/tmp", O_TMPFILE | O_RDWR, 0600); /* becomes descriptor 2 */
+    vs_log("not for you");
+    return file == 2 && lseek(2, 0, SEEK_END) == 0;
 }
 
-TEST(a_closed_or_broken_stderr_harms_nobody)
+CHILD_TEST(a_closed_or_broken_stderr_harms_nobody)
 {
     int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        signal(SIGPIPE, SIG_DFL);
-        dup2(ends[1], 2);
-        close(ends[0]);
-        close(ends[1]);
-        vs_log_init(NULL);
-        vs_log("nobody reads");
-        close(2);
-        vs_log("nobody there");
-        _exit(0);
-    }
-    int status;
+    if (pipe(ends) != 0)
+        return BROKEN;
+    signal(SIGPIPE, SIG_DFL);
+    dup2(ends[1], 2);
     close(ends[0]);
     close(ends[1]);
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
+    vs_log_init(NULL);
+    vs_log("nobody reads");
+    close(2);
+    vs_log("nobody there");
+    return HOLDS;
 }

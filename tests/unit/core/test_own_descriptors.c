@@ -9,16 +9,11 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "unit/test.h"
+#include "unit/child.h"
 #include "core/own_descriptors.h"
-
-enum { SKIPPED = 77 };
 
 static void refuse(void)
 {
@@ -32,7 +27,7 @@ static void refuse(void)
     };
     struct sock_fprog filter = {sizeof code / sizeof *code, code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-        _exit(SKIPPED);
+        _exit(UNTRIED);
 }
 
 static bool (*make_own)(void);
@@ -54,9 +49,10 @@ static void *work(void *unused)
     return NULL;
 }
 
-/* In a child: a host that closes everything while our thread has a file open.  0, or what is wrong. */
-static int look(bool refused)
+/* A host that closes everything while our thread has a file open; REFUSED: a filter is in its way. */
+static int goes(bool (*make)(void), bool refused)
 {
+    make_own = make;
     pthread_t thread;
     char byte;
     alarm(20);
@@ -66,7 +62,7 @@ static int look(bool refused)
         (void)!dup(2);
     if (pipe(host_pipe) || pthread_barrier_init(&barrier, NULL, 2) ||
         pthread_create(&thread, NULL, work, NULL))
-        return 1;
+        return BROKEN;
     pthread_barrier_wait(&barrier);
     close(host_pipe[1]);
     ssize_t end = own ? read(host_pipe[0], &byte, 1) : 0; /* nobody else has the other end: no waiting */
@@ -80,34 +76,20 @@ static int look(bool refused)
         return 2;
     if (own && keeps_the_hosts)
         return 3;
-    return survives == own ? 0 : 4;
+    return survives == own ? HOLDS : 4;
 }
 
-static void assert_goes(bool (*make)(void), bool refused)
+CHILD_TEST(a_newer_kernel_gives_an_empty_table)
 {
-    int status;
-    make_own = make;
-    pid_t child = fork();
-    if (child == 0)
-        _exit(look(refused));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == SKIPPED)
-        skip();
-    assert_int_equal(WEXITSTATUS(status), 0);
+    return goes(vs_own_descriptors, false);
 }
 
-TEST(a_newer_kernel_gives_an_empty_table)
+CHILD_TEST(an_older_kernel_gives_a_copy_that_is_emptied)
 {
-    assert_goes(vs_own_descriptors, false);
+    return goes(vs_own_descriptors_by_copy, false);
 }
 
-TEST(an_older_kernel_gives_a_copy_that_is_emptied)
+CHILD_TEST(a_filter_that_kills_is_not_tried)
 {
-    assert_goes(vs_own_descriptors_by_copy, false);
-}
-
-TEST(a_filter_that_kills_is_not_tried)
-{
-    assert_goes(vs_own_descriptors, true);
+    return goes(vs_own_descriptors, true);
 }

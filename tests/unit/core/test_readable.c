@@ -12,14 +12,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "unit/test.h"
+#include "unit/child.h"
 #include "core/contracts.h"
 #include "core/readable.h"
-
-#define NO_SECCOMP 77
 
 /* Has CALL answered with ERROR where the low half of its first argument is FIRST; anything for 0. */
 static bool answer(long call, uint32_t first, int error)
@@ -68,79 +64,53 @@ static bool said(enum vs_contract_state state, const char *what)
            strstr(vs_contract_detail(VS_CONTRACT_KERNEL_READABLE), what) != NULL;
 }
 
-/* ---- the cases; each returns what its process ends with ---- */
-
-static int on_this_kernel(void)
+CHILD_TEST(a_page_without_access_is_unreadable_and_the_stack_is_not)
 {
-    return tells() && said(VS_CONTRACT_PROVEN, "rt_sigprocmask") ? 0 : 1;
+    return tells() && said(VS_CONTRACT_PROVEN, "rt_sigprocmask");
 }
 
-/* as a filter, or a kernel that looks at the arguments in another order, may answer */
-static int with_another_answer(void)
+static int error;
+
+static int tells_by_copying(void)
+{
+    return !mask_answers(error) ? UNTRIED : tells() && said(VS_CONTRACT_PROVEN, "process_vm_readv");
+}
+
+/* As a filter, or a kernel that looks at the arguments in another order, may answer. */
+TEST(another_answer_than_the_kernels_is_no_answer)
 {
     static const int errors[] = {EPERM, ENOSYS, EINVAL, EFAULT};
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-        int status = 0;
-        pid_t child = fork();
-        if (child == 0)
-            _exit(!mask_answers(errors[i])                                  ? NO_SECCOMP
-                  : tells() && said(VS_CONTRACT_PROVEN, "process_vm_readv") ? 0
-                                                                            : 1);
-        waitpid(child, &status, 0);
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+        error = errors[i];
+        int gave = in_child(tells_by_copying);
+        if (gave == UNTRIED)
+            skip();
+        assert_int_equal(gave, HOLDS);
     }
-    return 0;
 }
 
-static int with_another_answer_later(void)
+CHILD_TEST(an_answer_that_changes_later_is_none_from_then_on)
 {
     if (!tells())
-        return 1;
-    return !mask_answers(EPERM) ? NO_SECCOMP : tells() ? 0 : 1;
+        return BROKEN;
+    return !mask_answers(EPERM) ? UNTRIED : tells();
 }
 
-static int with_neither(void)
+CHILD_TEST(where_nobody_tells_nothing_is_readable)
 {
     if (!mask_answers(EPERM) || !copy_answers(EPERM))
-        return NO_SECCOMP;
-    return calls_nothing_readable() && said(VS_CONTRACT_BROKEN, "does not tell") ? 0 : 1;
+        return UNTRIED;
+    return calls_nothing_readable() && said(VS_CONTRACT_BROKEN, "does not tell");
 }
 
-static int with_neither_later(void)
+CHILD_TEST(where_nobody_tells_any_more_nothing_is_readable)
 {
     if (!tells())
-        return 1;
+        return BROKEN;
     if (!mask_answers(EPERM) || !copy_answers(ENOSYS))
-        return NO_SECCOMP;
-    return calls_nothing_readable() && said(VS_CONTRACT_BROKEN, "does not tell") ? 0 : 1;
+        return UNTRIED;
+    return calls_nothing_readable() && said(VS_CONTRACT_BROKEN, "does not tell");
 }
-
-/* ---- */
-
-static void in_process(int (*test)(void))
-{
-    int status = -1;
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(test());
-    waitpid(child, &status, 0);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_SECCOMP)
-        skip();
-    assert_int_equal(status, 0);
-}
-
-#define CASE(name, test)                                                                                     \
-    TEST(name)                                                                                               \
-    {                                                                                                        \
-        in_process(test);                                                                                    \
-    }
-CASE(a_page_without_access_is_unreadable_and_the_stack_is_not, on_this_kernel)
-CASE(another_answer_than_the_kernels_is_no_answer, with_another_answer)
-CASE(an_answer_that_changes_later_is_none_from_then_on, with_another_answer_later)
-CASE(where_nobody_tells_nothing_is_readable, with_neither)
-CASE(where_nobody_tells_any_more_nothing_is_readable, with_neither_later)
 
 int main(void)
 {

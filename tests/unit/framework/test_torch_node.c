@@ -6,10 +6,8 @@
  * What is found out stays, so each case is a process of its own.
  */
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "unit/test.h"
+#include "unit/child.h"
 #include "core/contracts.h"
 #include "fake_torch.h"
 #include "autograd_standins.h"
@@ -65,29 +63,20 @@ static struct fake_intrusive intrusive(uint64_t number)
         .table = class.functions, .count = WEAK | 2, .number = number, .thread = 1};
 }
 
-static int in_process(const char *kind, bool (*test)(void))
+static void load(const char *kind)
 {
-    int status = -1;
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        fake_torch_load(self, kind);
-        *torch() = (struct fake_thread){.id = 1, .task = -1};
-        standin_takes(true);
-        bool good = test();
-        fflush(NULL);
-        _exit(good ? 0 : 1);
-    }
-    waitpid(child, &status, 0);
-    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+    fake_torch_load(self, kind);
+    *torch() = (struct fake_thread){.id = 1, .task = -1};
+    standin_takes(true);
 }
 
-/* A test whose body says whether it holds of nodes of this KIND. */
+/* A test of nodes of this KIND. */
 #define CASE(name, kind)                                                                                     \
     static bool name##_holds(void);                                                                          \
-    TEST(name)                                                                                               \
+    CHILD_TEST(name)                                                                                         \
     {                                                                                                        \
-        assert_int_equal(in_process(kind, name##_holds), 0);                                                 \
+        load(kind);                                                                                          \
+        return name##_holds();                                                                               \
     }                                                                                                        \
     static bool name##_holds(void)
 
