@@ -1,35 +1,14 @@
 /* Linked with a driver, hooks preloaded: which events each function makes, and that the host sees nothing. */
-#define __CUDA_API_VERSION_INTERNAL
-#include <cuda.h>
+#include "hooks_kit.h"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 
-#include "unit/says.h"
-#include "fake_driver.h"
-#include "record_double.h"
-#include "trace/api.h"
-
-static struct vramscope_test_log *record_log;
-static CUcontext const context0 = (CUcontext)0x10000;
 static CUcontext const context1 = (CUcontext)0x20001;
 
 static int fresh(void **state)
 {
-    record_log = ((struct vramscope_test_log * (*)(void)) dlsym(RTLD_DEFAULT, "vramscope_test_log"))();
-    record_log->count = 0;
-    record_log->disabled = record_log->sample_wanted = record_log->closed = false;
-    memset(&fake, 0, sizeof(fake));
-    fake.next_address = 0x70000000;
-    fake_set_context((uintptr_t)context0);
+    reset();
     return 0;
-}
-
-static const struct vs_event *only_event(void)
-{
-    assert_int_equal(record_log->count, 1);
-    return &record_log->events[0];
 }
 
 TEST(allocation_is_recorded_after_the_call_with_device_size_and_api, fresh)
@@ -50,7 +29,7 @@ TEST(failed_allocation_is_recorded_with_its_status_and_no_address, fresh)
     fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(p, 5);
-    SAYS(&record_log->events[0], .status = CUDA_ERROR_OUT_OF_MEMORY, .address = 0, .size = 4096);
+    SAYS(event(0), .status = CUDA_ERROR_OUT_OF_MEMORY, .address = 0, .size = 4096);
 }
 
 /* What the driver had free belongs to it, and nobody else can ask in time: but at no other failure. */
@@ -60,10 +39,8 @@ TEST(driver_is_asked_what_it_has_free_where_memory_ran_out, fresh)
     fake.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(record_log->count, 3);
-    SAYS(&record_log->events[1], .op = VS_OP_SAMPLE, .arg0 = VS_SAMPLE_OOM, .size = 700,
-         .address = FAKE_FREE);
-    SAYS(&record_log->events[2], .arg0 = VS_SAMPLE_OOM_PROCESS, .size = record_log->used,
-         .device = record_log->events[1].device);
+    SAYS(event(1), .op = VS_OP_SAMPLE, .arg0 = VS_SAMPLE_OOM, .size = 700, .address = FAKE_FREE);
+    SAYS(event(2), .arg0 = VS_SAMPLE_OOM_PROCESS, .size = record_log->used, .device = event(1)->device);
     fake.fail_next = CUDA_ERROR_INVALID_VALUE;
     assert_int_equal(cuMemAlloc_v2(&p, 4096), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(record_log->count, 4);
@@ -103,7 +80,7 @@ TEST(free_comes_before_the_call_and_failing_gives_it_back, fresh)
     assert_int_equal(cuMemFree_v2(0x2000), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(errno, 77);
     assert_int_equal(record_log->count, 3);
-    e = &record_log->events[2];
+    e = event(2);
     SAYS(e, .op = VS_OP_FREE_FAILED, .arg0 = 1, .address = 0x2000, .status = CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -144,7 +121,7 @@ TEST(registered_pages_are_a_space_of_their_own, fresh)
     assert_int_equal(cuMemHostRegister_v2(page, sizeof(page), 0), 0);
     SAYS(only_event(), .space = VS_SPACE_REGISTERED, .address = (uintptr_t)page);
     assert_int_equal(cuMemHostUnregister(page), 0);
-    SAYS(&record_log->events[1], .op = VS_OP_FREE, .space = VS_SPACE_REGISTERED);
+    SAYS(event(1), .op = VS_OP_FREE, .space = VS_SPACE_REGISTERED);
 }
 
 TEST(nothing_is_recorded_where_recording_says_no, fresh)
@@ -163,8 +140,7 @@ TEST(start_prepares_the_unwinder_once, fresh)
     assert_int_equal(cuInit(0), 0);
     assert_int_equal(errno, 77);
     assert_int_equal(cuInit(0), 0);
-    assert_int_equal(record_log->prepared, 1);
-    assert_int_equal(record_log->count, 0);
+    SAYS(record_log, .prepared = 1, .count = 0);
 }
 
 TEST(second_device_gets_a_row_and_its_own_context, fresh)
@@ -180,9 +156,9 @@ TEST(second_device_gets_a_row_and_its_own_context, fresh)
     assert_string_equal(record_log->device.name, "one");
     assert_int_equal(record_log->device.uuid[3], 0xab);
     assert_true(record_log->simulated);
-    assert_int_equal(record_log->events[1].device, 1);
-    assert_int_not_equal(record_log->events[1].context, record_log->events[0].context);
-    assert_int_equal(record_log->events[2].context, record_log->events[1].context);
+    assert_int_equal(event(1)->device, 1);
+    assert_int_not_equal(event(1)->context, event(0)->context);
+    assert_int_equal(event(2)->context, event(1)->context);
 }
 
 TEST(thread_without_context_has_no_device, fresh)
@@ -200,7 +176,7 @@ TEST(sample_is_taken_when_asked_for, fresh)
     cuMemAlloc_v2(&p, 1);
     cuMemAlloc_v2(&p, 1);
     assert_int_equal(record_log->count, 3);
-    SAYS(&record_log->events[1], .op = VS_OP_SAMPLE, .size = 700, .arg0 = VS_SAMPLE_MEMINFO, .device = 0);
+    SAYS(event(1), .op = VS_OP_SAMPLE, .size = 700, .arg0 = VS_SAMPLE_MEMINFO, .device = 0);
 }
 
 TEST(a_figure_that_cannot_be_is_no_sample, fresh)
@@ -222,16 +198,13 @@ TEST(physical_memory_is_placed_by_its_properties, fresh)
          .arg0 = (uint64_t)CU_MEM_LOCATION_TYPE_DEVICE << 32 | 2);
     prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
     cuMemCreate(&h, 2 << 20, &prop, 0);
-    SAYS(&record_log->events[1], .space = VS_SPACE_HOST_VMM, .device = VS_DEVICE_UNKNOWN);
+    SAYS(event(1), .space = VS_SPACE_HOST_VMM, .device = VS_DEVICE_UNKNOWN);
 }
 
 TEST(mapping_and_its_undoing, fresh)
 {
     CUdeviceptr va = 0;
     CUmemGenericAllocationHandle h = 0x55, again = 0;
-    static const uint8_t ops[] = {VS_OP_VA_RESERVE,  VS_OP_MAP,          VS_OP_SET_ACCESS,
-                                  VS_OP_PHYS_RETAIN, VS_OP_PHYS_RETAIN,  VS_OP_UNMAP,
-                                  VS_OP_FREE_FAILED, VS_OP_PHYS_RELEASE, VS_OP_VA_FREE};
     cuMemAddressReserve(&va, 4096, 0, 0, 0);
     cuMemMap(va, 4096, 7, h, 0);
     cuMemSetAccess(va, 4096, NULL, 3);
@@ -241,15 +214,14 @@ TEST(mapping_and_its_undoing, fresh)
     cuMemUnmap(va, 4096);
     cuMemRelease(h);
     cuMemAddressFree(va, 4096);
-    assert_int_equal(record_log->count, sizeof(ops));
-    for (size_t i = 0; i < sizeof(ops); i++)
-        assert_int_equal(record_log->events[i].op, ops[i]);
-    const struct vs_event *map = &record_log->events[1];
+    EXPECT_OPS(VS_OP_VA_RESERVE, VS_OP_MAP, VS_OP_SET_ACCESS, VS_OP_PHYS_RETAIN, VS_OP_PHYS_RETAIN,
+               VS_OP_UNMAP, VS_OP_FREE_FAILED, VS_OP_PHYS_RELEASE, VS_OP_VA_FREE);
+    const struct vs_event *map = event(1);
     SAYS(map, .address = va, .arg0 = h, .arg1 = 7);
-    assert_int_equal(record_log->events[2].arg0, 3);
-    assert_int_equal(record_log->events[3].arg0, va);
-    assert_int_equal(record_log->events[4].space, VS_SPACE_IMPORTED);
-    assert_int_equal(record_log->events[6].arg0, 5);
+    assert_int_equal(event(2)->arg0, 3);
+    assert_int_equal(event(3)->arg0, va);
+    assert_int_equal(event(4)->space, VS_SPACE_IMPORTED);
+    assert_int_equal(event(6)->arg0, 5);
 }
 
 TEST(pool_is_asked_and_its_change_recorded, fresh)
@@ -259,13 +231,13 @@ TEST(pool_is_asked_and_its_change_recorded, fresh)
     cuMemAllocAsync(&p, 10, NULL);
     cuMemAllocAsync(&p, 10, NULL);
     assert_int_equal(record_log->count, 3); /* two allocations, one change */
-    const struct vs_event *e = &record_log->events[1];
-    assert_int_equal(record_log->events[0].space, VS_SPACE_POOL);
+    const struct vs_event *e = event(1);
+    assert_int_equal(event(0)->space, VS_SPACE_POOL);
     SAYS(e, .op = VS_OP_POOL_RESERVED, .size = 100, .arg0 = 5, .address = 0x9000);
     cuMemPoolTrimTo((CUmemoryPool)0x9000, 50);
-    assert_int_equal(record_log->events[3].size, 50);
+    assert_int_equal(event(3)->size, 50);
     cuMemPoolDestroy((CUmemoryPool)0x9000);
-    assert_int_equal(record_log->events[4].size, 0);
+    assert_int_equal(event(4)->size, 0);
     assert_int_equal(record_log->count, 5);
 }
 
@@ -278,7 +250,7 @@ TEST(pool_is_reported_once_recording_takes_it, fresh)
     record_log->closed = false;
     cuMemAllocFromPoolAsync(&p, 10, (CUmemoryPool)0xc000, NULL);
     assert_int_equal(record_log->count, 2);
-    assert_int_equal(record_log->events[1].size, 31);
+    assert_int_equal(event(1)->size, 31);
 }
 
 TEST(changed_current_pool_is_followed, fresh)
@@ -288,7 +260,7 @@ TEST(changed_current_pool_is_followed, fresh)
     cuMemAllocAsync(&p, 10, NULL);
     cuDeviceSetMemPool(0, (CUmemoryPool)0xa000);
     cuMemAllocAsync(&p, 10, NULL);
-    assert_int_equal(record_log->events[record_log->count - 1].address, 0xa000);
+    assert_int_equal(event(record_log->count - 1)->address, 0xa000);
     cuDeviceSetMemPool(0, NULL);
 }
 
@@ -303,10 +275,10 @@ TEST(captured_allocation_is_a_graph_node_and_asks_no_pool, fresh)
     assert_int_equal(fake.pool_queries, 0);
     cuMemFreeAsync(p, (CUstream)0x10100);
     assert_int_equal(record_log->count, 2);
-    SAYS(&record_log->events[1], .op = VS_OP_GRAPH_NODE, .size = 0);
+    SAYS(event(1), .op = VS_OP_GRAPH_NODE, .size = 0);
     fake.capturing = 0;
     cuMemFreeAsync(p, (CUstream)0x10100);
-    assert_int_equal(record_log->events[2].op, VS_OP_FREE);
+    assert_int_equal(event(2)->op, VS_OP_FREE);
 }
 
 TEST(per_thread_stream_is_told_from_the_legacy_one, fresh)
@@ -317,10 +289,9 @@ TEST(per_thread_stream_is_told_from_the_legacy_one, fresh)
     cuMemAllocAsync(&p, 10, NULL);
     cuMemAllocAsync_ptsz(&p, 10, NULL);
     cuMemFreeAsync_ptsz(p, (CUstream)0x10100);
-    assert_int_equal(record_log->events[0].arg0, 0);
-    assert_int_equal(record_log->events[1].arg0, (uintptr_t)CU_STREAM_PER_THREAD);
-    SAYS(&record_log->events[2], .arg0 = 0x10100,
-         .space = VS_SPACE_NONE /* an address does not say what it is */);
+    assert_int_equal(event(0)->arg0, 0);
+    assert_int_equal(event(1)->arg0, (uintptr_t)CU_STREAM_PER_THREAD);
+    SAYS(event(2), .arg0 = 0x10100, .space = VS_SPACE_NONE /* an address does not say what it is */);
 }
 
 TEST(refused_stream_is_not_shown_to_the_driver_again, fresh)
@@ -333,7 +304,7 @@ TEST(refused_stream_is_not_shown_to_the_driver_again, fresh)
         cuMemFreeAsync(0x1000, FAKE_BAD_STREAM);
     }
     assert_int_equal(record_log->count, 3 * 64);
-    assert_int_equal(record_log->events[0].device, 0); /* the current context's */
+    assert_int_equal(event(0)->device, 0); /* the current context's */
 }
 
 TEST(stream_of_another_context_tells_the_device, fresh)
@@ -341,7 +312,7 @@ TEST(stream_of_another_context_tells_the_device, fresh)
     CUdeviceptr p;
     cuMemAllocFromPoolAsync(&p, 10, (CUmemoryPool)0xd000,
                             (CUstream)0x30103); /* its context is 0x30003, the current one 0x10000 */
-    assert_int_equal(record_log->events[0].device, 3);
+    assert_int_equal(event(0)->device, 3);
 }
 
 TEST(own_pool_tells_the_device, fresh)
@@ -349,8 +320,8 @@ TEST(own_pool_tells_the_device, fresh)
     CUdeviceptr p;
     fake.reserved = 7;
     cuMemAllocFromPoolAsync(&p, 10, (CUmemoryPool)0xb000, NULL);
-    assert_int_equal(record_log->events[0].device, 3);
-    SAYS(&record_log->events[1], .address = 0xb000, .device = 3);
+    assert_int_equal(event(0)->device, 3);
+    SAYS(event(1), .address = 0xb000, .device = 3);
 }
 
 TEST(frees_ask_the_pool_now_and_then, fresh)

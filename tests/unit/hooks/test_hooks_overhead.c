@@ -1,22 +1,13 @@
 /* Calls that allocate nothing and take memory: the driver's figure before and after, and only where it means
  * them. */
-#define __CUDA_API_VERSION_INTERNAL
-#include <cuda.h>
+#include "hooks_kit.h"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "unit/says.h"
-#include "fake_driver.h"
-#include "record_double.h"
-#include "trace/api.h"
-
 #define MIB (UINT64_C(1) << 20)
 
-static struct vramscope_test_log *record_log;
 static CUdeviceptr other;
 
 static void takes_two_mib(void)
@@ -52,11 +43,9 @@ static CUresult launch(uintptr_t kernel)
 
 static int fresh(void **state)
 {
-    record_log = ((struct vramscope_test_log * (*)(void)) dlsym(RTLD_DEFAULT, "vramscope_test_log"))();
-    memset(&fake, 0, sizeof(fake));
-    fake_set_context(0x10000);
-    record_log->disabled = record_log->used_hidden = record_log->alone = record_log->spent = false;
+    reset();
     cuMemAlloc_v2(&other, 1); /* the recording is on */
+    fake.next_address = 0;
     record_log->count = record_log->used_asked = 0;
     return 0;
 }
@@ -67,7 +56,7 @@ TEST(first_launch_of_a_kernel_is_measured, fresh)
     assert_int_equal(launch(0x1110), 0);
     assert_int_equal(errno, 77);
     assert_int_equal(record_log->count, 1);
-    const struct vs_event *e = &record_log->events[0];
+    const struct vs_event *e = event(0);
     SAYS(e, .op = VS_OP_OVERHEAD, .address = 0x1110, .size = 2 * MIB, .arg0 = VS_OVERHEAD_CODE,
          .arg1 = VS_API_cuLaunchKernel, .device = 0);
 }
@@ -85,15 +74,13 @@ TEST(later_launches_ask_nobody_and_all_arguments_arrive, fresh)
     for (int i = 0; i < 5; i++)
         launch(0x2220);
     assert_int_equal(fake.next_address, sum);
-    assert_int_equal(record_log->used_asked, asked);
-    assert_int_equal(record_log->count, 0);
+    SAYS(record_log, .used_asked = asked, .count = 0);
 }
 
 TEST(launch_that_takes_nothing_is_no_event, fresh)
 {
     launch(0x3330);
-    assert_int_equal(record_log->used_asked, 2);
-    assert_int_equal(record_log->count, 0);
+    SAYS(record_log, .used_asked = 2, .count = 0);
 }
 
 TEST(what_others_allocate_meanwhile_makes_it_unknown, fresh)
@@ -184,7 +171,7 @@ TEST(call_of_others_that_moves_nothing_does_not, fresh)
     fake.during = takes_two_mib;
     launch(0x44b0);
     assert_int_equal(record_log->count, 1);
-    assert_int_equal(record_log->events[0].size, 2 * MIB);
+    assert_int_equal(event(0)->size, 2 * MIB);
     leave_it();
 }
 
@@ -210,7 +197,7 @@ TEST(what_others_do_that_moves_nothing_does_not, fresh)
     fake.during = another_pins;
     launch(0x44a0);
     assert_int_equal(record_log->count, 4);
-    assert_int_equal(record_log->events[3].size, 2 * MIB);
+    assert_int_equal(event(3)->size, 2 * MIB);
 }
 
 TEST(unknown_figure_is_no_event, fresh)
@@ -234,7 +221,7 @@ TEST(figure_that_fell_is_a_negative_number, fresh)
     record_log->used = 10 * MIB;
     fake.during = gives_one_mib_back;
     launch(0x7770);
-    assert_int_equal((int64_t)record_log->events[0].size, -(int64_t)MIB);
+    assert_int_equal((int64_t)event(0)->size, -(int64_t)MIB);
 }
 
 TEST(stream_is_measured_under_its_handle, fresh)
@@ -243,7 +230,7 @@ TEST(stream_is_measured_under_its_handle, fresh)
     fake.during = takes_two_mib;
     assert_int_equal(cuStreamCreate(&stream, 0), 0);
     assert_int_equal(record_log->count, 1);
-    SAYS(&record_log->events[0], .arg0 = VS_OVERHEAD_STREAM, .address = 0x5500);
+    SAYS(event(0), .arg0 = VS_OVERHEAD_STREAM, .address = 0x5500);
 }
 
 TEST(attribute_of_a_kernel_is_measured_once_and_its_launch_too, fresh)
@@ -303,7 +290,7 @@ TEST(each_function_and_global_of_a_module_is_measured_once, fresh)
     fake.during = takes_two_mib;
     cuModuleGetGlobal_v2(&address, &bytes, module, "30");
     assert_int_equal(record_log->count, 1);
-    SAYS(&record_log->events[0], .address = (uintptr_t)module, .size = 2 * MIB);
+    SAYS(event(0), .address = (uintptr_t)module, .size = 2 * MIB);
 }
 
 static int asked_by_launch(CUfunction f)
@@ -417,7 +404,7 @@ TEST(process_that_is_alone_asks_the_driver_and_not_nvml, fresh)
     assert_int_equal(fake.info_queries, 2);
     assert_true(record_log->asked_ns > 0); /* it counts as asking */
     assert_int_equal(record_log->count, 1);
-    assert_int_equal(record_log->events[0].size, 2 * MIB);
+    assert_int_equal(event(0)->size, 2 * MIB);
     launch(0x7200); /* takes nothing */
     assert_int_equal(fake.info_queries, 4);
     assert_int_equal(record_log->count, 1);
@@ -430,7 +417,7 @@ TEST(context_is_measured_by_nvml_also_where_the_process_is_alone, fresh)
     fake.during = takes_two_mib;
     cuCtxCreate_v2(&context, 0, 0);
     assert_int_equal(record_log->used_asked, 2);
-    assert_int_equal(record_log->events[0].size, 2 * MIB);
+    assert_int_equal(event(0)->size, 2 * MIB);
 }
 
 TEST(what_is_not_measured_any_more_is_told_once_of_each, fresh)
@@ -440,7 +427,7 @@ TEST(what_is_not_measured_any_more_is_told_once_of_each, fresh)
     for (int i = 0; i < 5; i++)
         launch(0x7300);
     assert_int_equal(record_log->count, 1);
-    SAYS(&record_log->events[0], .op = VS_OP_OVERHEAD, .size = VS_BYTES_UNKNOWN, .device = 0);
+    SAYS(event(0), .op = VS_OP_OVERHEAD, .size = VS_BYTES_UNKNOWN, .device = 0);
     assert_int_equal(record_log->used_asked + fake.info_queries, 0);
 }
 
@@ -461,7 +448,7 @@ TEST(table_that_is_full_lets_launches_through_and_says_so, fresh)
     assert_true(asked <= 2 * 32768);
     for (uintptr_t kernel = 0x10000000; kernel < 0x10000000 + 80000 * 16; kernel += 16)
         assert_int_equal(launch(kernel), 0);
-    assert_int_equal(record_log->used_asked, asked); /* for ever */
-    assert_int_equal(record_log->count, before + 1); /* what found no place, told once */
-    assert_int_equal(record_log->events[before].size, VS_BYTES_UNKNOWN);
+    SAYS(record_log, .used_asked = asked /* for ever */,
+         .count = before + 1 /* what found no place, told once */);
+    assert_int_equal(event(before)->size, VS_BYTES_UNKNOWN);
 }

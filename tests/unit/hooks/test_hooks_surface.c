@@ -1,47 +1,20 @@
 /* Graphs, arrays, imports, multicast objects, contexts and modules: which events each call makes. */
-#define __CUDA_API_VERSION_INTERNAL
-#include <cuda.h>
+#include "hooks_kit.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <errno.h>
 
-#include "unit/says.h"
 #include "../../../dry/driver/newer.h"
-#include "fake_driver.h"
-#include "record_double.h"
-#include "trace/api.h"
 
-static struct vramscope_test_log *record_log;
 static CUgraph const graph = (CUgraph)0x9a0;
 static CUstream const stream = (CUstream)0x10100;
 
 static int fresh(void **state)
 {
-    record_log = ((struct vramscope_test_log * (*)(void)) dlsym(RTLD_DEFAULT, "vramscope_test_log"))();
-    record_log->count = 0;
-    record_log->disabled = record_log->sample_wanted = record_log->closed = false;
-    memset(&fake, 0, sizeof(fake));
+    reset();
     memset(&fake_graph, 0, sizeof(fake_graph));
     fake_primary.retains = 0;
-    fake.next_address = 0x70000000;
-    fake_set_context(0x10000);
     return 0;
 }
-
-static const struct vs_event *event(int i)
-{
-    assert_true(i < record_log->count);
-    return &record_log->events[i];
-}
-
-static void expect_ops(const uint8_t *ops, int n)
-{
-    assert_int_equal(record_log->count, n);
-    for (int i = 0; i < n; i++)
-        assert_int_equal(event(i)->op, ops[i]);
-}
-#define EXPECT_OPS(...) expect_ops((const uint8_t[]){__VA_ARGS__}, sizeof((uint8_t[]){__VA_ARGS__}))
 
 /* ---- graphs ---- */
 
