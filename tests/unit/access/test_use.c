@@ -79,18 +79,6 @@ TEST(a_thread_of_autograd_without_a_range_is_backward, begin)
     assert_string_equal(vs_journal_get_string(j, r->first_phase, NULL), "backward");
 }
 
-TEST(an_address_that_comes_again_is_another_block, begin)
-{
-    born(VS_OP_BLOCK_ALLOC, BASE, 4096);
-    use(BASE, 2000, 1);
-    died(VS_OP_BLOCK_FREE, BASE);
-    use(BASE, 2001, 1); /* nobody's */
-    born(VS_OP_BLOCK_ALLOC, BASE, 512);
-    use(BASE + 600, 2002, 1);
-    const struct vs_access_row *r = died(VS_OP_BLOCK_FREE, BASE);
-    SAYS(r, .uses = 0, .phases = 0);
-}
-
 TEST(more_blocks_than_rows_are_not_followed_and_do_no_harm, begin)
 {
     for (uint64_t i = 0; i < 150; i++)
@@ -98,61 +86,6 @@ TEST(more_blocks_than_rows_are_not_followed_and_do_no_harm, begin)
     use(BASE + 140 * 512, 2000, 1);
     assert_null(died(VS_OP_BLOCK_FREE, BASE + 140 * 512));
     assert_non_null(died(VS_OP_BLOCK_FREE, BASE + 40 * 512));
-}
-
-/* The ring's order counts, not when the events are taken out of it. */
-TEST(a_use_is_of_the_block_that_lived_where_it_stands_in_the_ring, begin)
-{
-    struct vs_event e = {.op = VS_OP_BLOCK_ALLOC, .address = BASE, .size = 4096};
-    uint32_t row[2];
-    put(e);
-    use(BASE, 2000, 1);
-    use(BASE + 8, 3000, 2);
-    put((struct vs_event){.op = VS_OP_BLOCK_FREE, .address = BASE});
-    use(BASE, 3500, 9); /* nobody's */
-    e.size = 512;
-    put(e);
-    use(BASE + 511, 4000, 3);
-    take();
-    row[0] = row_of_free;
-    died(VS_OP_BLOCK_FREE, BASE);
-    row[1] = row_of_free;
-    assert_int_not_equal(row[0], row[1]);
-    SAYS(vs_journal_access(j, row[0]), .uses = 2, .last_name = 2);
-    SAYS(vs_journal_access(j, row[1]), .uses = 1, .first_name = 3);
-}
-
-/* What the killed process has applied, and not written into the database, is applied again. */
-TEST(uses_that_come_again_behind_a_kill_count_once, begin)
-{
-    for (uint64_t i = 0; i < 3; i++)
-        put((struct vs_event){.op = VS_OP_BLOCK_ALLOC, .address = BASE + i * 512, .size = 512});
-    use(BASE, 2000, 1);
-    take(); /* and committed */
-    uint64_t committed = taken;
-    use(BASE, 3000, 1);
-    use(BASE + 512, 3001, 1);
-    put((struct vs_event){.op = VS_OP_STEP});
-    put((struct vs_event){.op = VS_OP_BLOCK_FREE, .address = BASE + 512});
-    put((struct vs_event){.op = VS_OP_BLOCK_ALLOC, .address = BASE + 512, .size = 512});
-    use(BASE + 512, 4000, 1);
-    apply();
-    uint32_t freed = row_of_free;
-    vs_uses_free(uses);
-    assert_int_equal(vs_uses_open(&uses, j, committed), 0);
-    row_of_free = 0;
-    apply();
-    assert_int_equal(row_of_free, freed);
-    assert_int_equal(vs_journal_access(j, freed)->uses, 1);
-    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->uses, 2);
-    const struct vs_access_row *again = died(VS_OP_BLOCK_FREE, BASE + 512);
-    SAYS(again, .uses = 1, .first_ns = 4000, .end_step = 2);
-    assert_int_equal(died(VS_OP_BLOCK_FREE, BASE + 1024)->uses, 0);
-    /* all of that is committed by now: a third reader finds nothing that lives, and each row is vacant */
-    vs_uses_free(uses);
-    assert_int_equal(vs_uses_open(&uses, j, taken), 0);
-    for (uint32_t id = 1; id < vs_journal_access_rows(j); id++)
-        assert_int_equal(vs_journal_access(j, id)->address, 0);
 }
 
 /* Nothing is said to be idle that may have been used by what was lost. */

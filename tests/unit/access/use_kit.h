@@ -37,7 +37,7 @@ bool vs_record_thread_is_autograd(void)
 void vs_record_uses_nudge(void) {}
 
 /* Takes the ring's events, as the writer does. */
-static inline void apply(void)
+static inline void take(void)
 {
     struct vs_event e[64];
     uint64_t seq[64];
@@ -51,11 +51,6 @@ static inline void apply(void)
             row_of_free = e[i].stack;
         taken = seq[i];
     }
-}
-
-static inline void take(void)
-{
-    apply();
     vs_journal_release(j, taken);
 }
 
