@@ -389,6 +389,27 @@ TEST(only_ranges)
     check("ranges", ranges_alone, 100);
 }
 
+/* Driver events, each in a range that names a phase; some of what they allocate lives until its address is
+ * handed out again. */
+static void flood(struct job *job, int i)
+{
+    struct stream *s = &job->s;
+    for (uint64_t k = 0; k < 1000; k++) {
+        uint64_t n = (uint64_t)i * 1000 + k + 1, address = (n % 64 + 1) << 20;
+        stream_push(s, (int)(n % 4));
+        stream_emit(s, (struct vs_event){
+                           .op = VS_OP_ALLOC, .space = VS_SPACE_POOL, .address = address, .size = n * 512});
+        if (n % 3)
+            stream_emit(s, (struct vs_event){.op = VS_OP_FREE, .address = address});
+        stream_pop(s);
+    }
+}
+
+TEST(driver_events_and_ranges)
+{
+    check("flood", flood, 40);
+}
+
 static void untold(struct job *job, int i)
 {
     struct stream *s = &job->s;
