@@ -152,7 +152,7 @@ unit_tests() {
     if [ "$label" = tsan ] && setarch -R true 2>/dev/null; then
         prefix=(setarch -R) # its shadow memory does not fit every layout of the address space
     fi
-    [ "$label" != tsan ] || leave=(-LE one_thread) # where nothing runs beside it there is no race to find
+    [ "$label" != tsan ] || leave=(-LE 'one_thread|in_full') # where nothing runs beside it there is no race to find
     "${prefix[@]}" ctest --test-dir "$dir" -j "$more" --timeout 900 --output-on-failure "${leave[@]}" >"$log" 2>&1
     while read -r name outcome; do
         case $outcome in
@@ -278,7 +278,9 @@ if python_in=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable)
     PATH=$python_in:$PATH
 fi
 stage "build with gcc"
-step "build with gcc" env CC=gcc scripts/build.sh release "$include" || finish
+what=(-DVRAMSCOPE_KERNELS_QUICK=ON) targets='' # without a GPU nothing runs the kernels' machine code; `full` and the packages have it whole
+[ ! -e /dev/nvidiactl ] && ! wanted full || what=() targets="all benches"
+step "build with gcc" env CC=gcc TARGETS="$targets" scripts/build.sh release "$include" "${what[@]}" || finish
 
 newest=''
 if wanted e2e || wanted full; then
@@ -296,9 +298,11 @@ fi
 
 shopt -s nullglob
 alone=tests/e2e/host/host_starved.sh # it takes a processor from all others
-studies=(measuring/bench_ce_cpu arena/arena_measurements{,_torch}) # what tests/gpu measures, on a processor: `full` has them
+# what `full` alone has: what tests/gpu measures, on a processor; and real programs for what unit tests hold
+elsewhere=(measuring/bench_ce_cpu arena/arena_measurements{,_torch} frameworks/{torch_compile_phases,unseen_programs} dry/{fit_largest_torch,torch_replays}
+    cli/whatif_{refused,stages} frameworks/torch_{tools,trainers} examples/torch_llama dry/runtime_figures)
 # what reaches into PyTorch; the others have the older one
-with_newest=(frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} export/export_pytorch dry/{torch_{agrees,replays},ranks_alone,values_rules})
+with_newest=(frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} export/export_pytorch dry/{torch_agrees,ranks_alone,values_rules})
 if wanted lint; then
     stage lint
     step "clang-format" check_format
@@ -323,7 +327,7 @@ if wanted e2e; then
     done
     for i in "${!tests[@]}"; do
         file=${tests[i]#tests/e2e/}
-        case " ${studies[*]} | ${with_newest[*]} " in
+        case " ${elsewhere[*]} | ${with_newest[*]} " in
         *" ${file%.sh} "*"|"*) unset "tests[i]" ;;
         *"|"*" ${file%.sh} "*) [ -z "$newest" ] || tests[i]+=@${torches[1]} ;;
         esac
@@ -335,9 +339,9 @@ fi
 if wanted oracle; then
     stage oracle
     beside "kills" tests/full/kills.py 6 1
-    beside "damaged files" tests/full/damage.py 60 1
+    beside "damaged files" tests/full/damage.py 30 1
     beside "impossible numbers" tests/full/extremes.py 12 1
-    beside "oracle: 500 random programs" tests/oracle/oracle.py seeds 1 500
+    beside "oracle: 200 random programs" tests/oracle/oracle.py seeds 1 200
     beside "oracle: changed values are found" tests/oracle/oracle.py mutate 1 155 348 328 182 172 154 36 39
     together
 fi
@@ -349,6 +353,9 @@ long() {
     step "$name" "${@//COUNT/$count}"
     tail -n 1 "$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"$name").log" | sed 's/^/      /'
 }
+whatif_threads() {
+    CC=gcc TARGETS=replay_database scripts/build.sh tsan "$include" "-DVRAMSCOPE_FATBINS=$BUILD" && ctest --test-dir build/tsan -R fuzz_database --output-on-failure
+}
 if wanted full; then
     stage full
     step "aarch64: the shim compiles" tests/full/cross.sh "$include"
@@ -357,9 +364,9 @@ if wanted full; then
     step "full: each sequence of four operations of the arena" env ARENA_DEPTH=4 "$BUILD/tests/test_arena_exhaustive"
     step "full: 400 recordings whose writers are killed" env RESUME_SEEDS=400 "$BUILD/tests/test_resume"
     step "full: the loss's kernels, emulated" tests/e2e/cross_entropy/cross_entropy_emulated.sh all
-    mapfile -t tests < <(printf 'tests/e2e/%s.sh\n' "${studies[@]}" dry/{ranks_alone,values_rules}) # the others of with_newest: versions.py
+    mapfile -t tests < <(printf 'tests/e2e/%s.sh\n' "${elsewhere[@]}" && grep -lw in_full tests/e2e/*/*.{sh,py})
     [ -z "$newest" ] || tests+=("tests/e2e/dry/fit_torch.sh@${torches[1]}")
-    scripts "full" 1800 "${tests[@]}"
+    FULL=1 scripts "full" 1800 "${tests[@]}"
     long "full: random programs" 20000 tests/oracle/oracle.py seeds 1 COUNT
     long "full: changed values are found" 100 tests/oracle/oracle.py mutate COUNT 155 348 328 182 172 154 36 39
     long "full: kills" 500 tests/full/kills.py COUNT 1
@@ -367,25 +374,26 @@ if wanted full; then
     long "full: impossible numbers" 4000 tests/full/extremes.py COUNT 1
     long "full: hostile hosts" 24 tests/full/hosts.sh COUNT
     step "full: the page in Firefox and WebKitGTK" tests/full/view_browsers.py
-    step "full: every version of PyTorch" tests/full/versions.py
+    step "full: whatif's threads under the thread sanitizer" whatif_threads
+    FULL=1 step "full: every version of PyTorch" tests/full/versions.py
     step "full: programs in bf16 as predicted" tests/full/types_predicted.sh
     step "full: attention in Python in bf16 as predicted" tests/full/types_written.sh
     long "full: the page of a long recording" 10000000 tests/full/view_big.py COUNT
 fi
-# The other builds, beside each other: each ends with links and begins with a configuration, for one core.  That under the
-# address sanitizer is clang's, for its warnings, its linker's complaints and its sanitizer, which finds more undefined
-# behaviour than gcc's.  Without the arena only the shim and the command are other ones, and of the tests those that run
-# these; `full` builds all of it twice, with clang for what the sanitizers' builds leave out, and with gcc as it is shipped,
-# and runs all that is not the arena's.
+# The other builds, beside each other: each ends with links and begins with a configuration, for one core.  Those under the
+# sanitizers have what the unit tests link; that under the address sanitizer is clang's, for its warnings, its linker's
+# complaints and its sanitizer, which finds more undefined behaviour than gcc's.  Without the arena only the shim and the
+# command are other ones, and of their files those that know of it; `full` builds all of it twice, with clang for what the
+# sanitizers' builds leave out, and with gcc as it is shipped, and runs all that is not the arena's.
 quickly=(-DVRAMSCOPE_QUICK=ON "-DCMAKE_C_FLAGS_RELEASE=-O0 -DNDEBUG")
-same=("-DVRAMSCOPE_FATBINS=$BUILD") # what nvcc makes does not differ, and takes a third of each build
+same=("-DVRAMSCOPE_FATBINS=$BUILD") # what nvcc makes does not differ
 [[ "$stages " != *" noarena "* && "$stages " != *san\ * ]] || stage "other builds"
 if wanted full; then
     beside "build with clang, without the arena" env CC=clang BUILD_DIR=build/clang scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}" "${quickly[@]}"
     beside "build without the arena" env CC=gcc BUILD_DIR=build/noarena scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}"
 elif wanted noarena; then
-    beside "build without the arena" env CC=clang BUILD_DIR=build/noarena TARGETS="vramscope_shim vramscope linear_cross_entropy simcuda simnvml prog_linked" \
-        scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}" "${quickly[@]}"
+    beside "build without the arena" env CC=gcc BUILD_DIR=build/noarena TARGETS="vramscope_shim vramscope linear_cross_entropy simcuda simnvml prog_linked" \
+        scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF -DVRAMSCOPE_OBJECTS="$BUILD" -DVRAMSCOPE_QUICK=ON "${same[@]}"
 fi
 sanitizes=clang
 clang -fsanitize=address -x c -o /dev/null - <<<'int main(void) { return 0; }' 2>/dev/null || sanitizes=gcc

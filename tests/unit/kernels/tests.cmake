@@ -33,6 +33,7 @@ if(NVCC AND EXISTS ${CUDA_INCLUDE_DIR}/cublasLt.h) # the host side of the CUDA b
     target_compile_definitions(bench_plans PRIVATE ${images_of_kernels})
     target_link_libraries(bench_plans PRIVATE linear_cross_entropy_static cmocka m dl)
     set_target_properties(bench_plans PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    vs_bench_only(bench_plans)
   endif()
 endif()
 vs_one_thread(linear_cross_entropy_chunk linear_cross_entropy_whose linear_cross_entropy_slab linear_cross_entropy)
