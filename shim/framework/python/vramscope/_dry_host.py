@@ -9,6 +9,7 @@ Random numbers that are not made are passed over: what the program draws after t
 """
 
 import ctypes
+import functools
 import warnings
 
 import torch
@@ -29,11 +30,8 @@ def _is_large(t):
     return isinstance(t, _Tensor) and t.numel() > LARGE and (t.is_floating_point() or t.is_complex())
 
 
-def _in_place(o, call):
-    def in_place(keys, *args, **named):
-        return args[0] if _is_large(args[0]) else call(keys, *o.with_tensors(args), **named)
-
-    return in_place
+def _in_place(o, call, keys, *args, **named):
+    return args[0] if _is_large(args[0]) else call(keys, *o.with_tensors(args), **named)
 
 
 # ---- random numbers ----
@@ -67,30 +65,24 @@ def _width(name, dtype, call, keys):
     return _widths[name, dtype]
 
 
-def _random(o, call):
-    def random(keys, t, *args, **named):
-        if not _is_large(t) or not t.is_contiguous():
+def _random(o, call, keys, t, *args, **named):
+    if not _is_large(t) or not t.is_contiguous():
+        return call(keys, t, *args, **named)
+    with _NoFunctions():
+        width = _width(o.name, t.dtype, call, keys)
+        if width is None:
             return call(keys, t, *args, **named)
-        with _NoFunctions():
-            width = _width(o.name, t.dtype, call, keys)
-            if width is None:
-                return call(keys, t, *args, **named)
-            generator = named.get("generator")
-            generator = torch.default_generator if generator is None else generator
-            generator.set_state(_state_passed(generator.get_state(), width * _taken(o.name, t.numel())))
-        return t
-
-    return random
+        generator = named.get("generator")
+        generator = torch.default_generator if generator is None else generator
+        generator.set_state(_state_passed(generator.get_state(), width * _taken(o.name, t.numel())))
+    return t
 
 
 # ---- lists, and new tensors ----
 
 
-def _in_lists(_, call):
-    def in_lists(keys, first, *args, **named):
-        return None if any(map(_is_large, first)) else call(keys, first, *args, **named)
-
-    return in_lists
+def _in_lists(_, call, keys, first, *args, **named):
+    return None if any(map(_is_large, first)) else call(keys, first, *args, **named)
 
 
 def _meta(value):
@@ -99,18 +91,14 @@ def _meta(value):
     return type(value)(map(_meta, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _new(o, call):
+def _new(o, call, keys, *args, **named):
     """A result of the right shape and type, as the operator says them of tensors without memory."""
-
-    def new(keys, *args, **named):
-        first = args[0]
-        if not (any(map(_is_large, first)) if isinstance(first, (list, tuple)) else _is_large(first) or len(args) > 1 and _is_large(args[1])):
-            return call(keys, *o.with_tensors(args), **named)
-        with _NoFunctions():
-            result = o.op(*map(_meta, args), **named)
-            return torch.empty_strided(result.size(), result.stride(), dtype=result.dtype, device="cpu")
-
-    return new
+    first = args[0]
+    if not (any(map(_is_large, first)) if isinstance(first, (list, tuple)) else _is_large(first) or len(args) > 1 and _is_large(args[1])):
+        return call(keys, *o.with_tensors(args), **named)
+    with _NoFunctions():
+        result = o.op(*map(_meta, args), **named)
+        return torch.empty_strided(result.size(), result.stride(), dtype=result.dtype, device="cpu")
 
 
 def install():
@@ -118,7 +106,7 @@ def install():
     _library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # kernels of PyTorch's own are replaced
-        for names, wrap in ((_IN_PLACE, _in_place), (_RANDOM, _random), (_NEW, _new), (_LISTS, _in_lists)):
+        for names, instead in ((_IN_PLACE, _in_place), (_RANDOM, _random), (_NEW, _new), (_LISTS, _in_lists)):
             for name in names:
                 base, _, overload = name.partition(".")
                 try:
@@ -126,4 +114,4 @@ def install():
                     kernel = torch.library.get_kernel(op, "CPU")
                 except (AttributeError, RuntimeError):
                     continue  # not in this version
-                _library.impl(name, wrap(Operator(op), kernel.call_boxed), "CPU", with_keyset=True)
+                _library.impl(name, functools.partial(instead, Operator(op), kernel.call_boxed), "CPU", with_keyset=True)

@@ -1,7 +1,7 @@
 """_dry_reads - operators whose results a program, or the size of a result, reads on the host.
 
-Each makes the wrapper of one CUDA kernel: the kernel runs as it would, with all memory that it takes, and what it then reads from the
-device is what _dry_rules says where nothing is known.
+Each is called in the place of one CUDA kernel, with its operator O (_dry_wrap) and what calls it.  The kernel runs as it would, with all
+memory that it takes, and what it then reads from the device is what _dry_rules says where nothing is known.
 """
 
 import atexit
@@ -62,27 +62,24 @@ def _known(t):
 # ---- single values, and copies ----
 
 
-def item(op, call):
-    def _local_scalar_dense(keys, t):
-        with reading():
-            call(keys, t)
-        with NoFunctions():
-            mark = mark_of(t)
-            if mark is not None:
-                value, said = alias(t).item(), mark[1]
-            elif inside.answer is not None:
-                return inside.answer
-            else:
-                value, said = rules.scalar(t.dtype)
-            if mark is None or mark[0] != TRUE:
-                times = read("the value", t, said)
-                if type(value) is bool and times % rules.PATIENCE == rules.PATIENCE - 1 and (mark is None or mark[0] == ASSUMED):
-                    return not value
-                if mark is None:
-                    value = rules.read_again(value, times)
-            return value
-
-    return _local_scalar_dense
+def item(o, call, keys, t):
+    with reading():
+        call(keys, t)
+    with NoFunctions():
+        mark = mark_of(t)
+        if mark is not None:
+            value, said = alias(t).item(), mark[1]
+        elif inside.answer is not None:
+            return inside.answer
+        else:
+            value, said = rules.scalar(t.dtype)
+        if mark is None or mark[0] != TRUE:
+            times = read("the value", t, said)
+            if type(value) is bool and times % rules.PATIENCE == rules.PATIENCE - 1 and (mark is None or mark[0] == ASSUMED):
+                return not value
+            if mark is None:
+                value = rules.read_again(value, times)
+        return value
 
 
 def _to_host(t, source):
@@ -114,22 +111,19 @@ def _to_device(t, source):
         forget(t)
 
 
-def copy(op, call):
-    def copy_(keys, t, source, non_blocking=False):
-        with reading():
-            out = call(keys, t, source, non_blocking)
-        if t.is_cuda and source.is_cuda and mark_of(source) is None:  # as nearly always
-            forget(t)
-            return out
-        with NoFunctions():
-            try:
-                (_to_device if t.is_cuda else _to_host)(t, source)
-            except Exception:
-                if t.is_cuda:
-                    forget(t)
+def copy(o, call, keys, t, source, non_blocking=False):
+    with reading():
+        out = call(keys, t, source, non_blocking)
+    if t.is_cuda and source.is_cuda and mark_of(source) is None:  # as nearly always
+        forget(t)
         return out
-
-    return copy_
+    with NoFunctions():
+        try:
+            (_to_device if t.is_cuda else _to_host)(t, source)
+        except Exception:
+            if t.is_cuda:
+                forget(t)
+    return out
 
 
 # ---- sizes that contents decide ----
@@ -159,28 +153,25 @@ def _count(t):
     return (alias(base).count_nonzero().item() * times if t.numel() else 0), mark, is_small(t)
 
 
-def nonzero(op, call):
-    def nonzero(keys, t):
-        if is_capturing():
-            return call(keys, t)
-        with NoFunctions():
-            count, mark, has_contents = _count(t)
-            poke(t, count)
-        try:
-            with reading():
-                out = call(keys, t)
-        except RuntimeError:  # it counted elsewhere, and what it read is no count; where there is no memory the next line says so
-            out = None
-        with NoFunctions():
-            if out is None or out.size(0) != count:
-                out = torch.empty((t.dim(), count), dtype=torch.int64, device=t.device).t()
-            if has_contents and is_small(out):
-                write(out, alias(t).nonzero(), mark)
-            if mark is None or mark[0] != TRUE:
-                read("the number of elements that are not 0", t, mark[1] if mark else rules.kept())
-        return out
-
-    return nonzero
+def nonzero(o, call, keys, t):
+    if is_capturing():
+        return call(keys, t)
+    with NoFunctions():
+        count, mark, has_contents = _count(t)
+        poke(t, count)
+    try:
+        with reading():
+            out = call(keys, t)
+    except RuntimeError:  # it counted elsewhere, and what it read is no count; where there is no memory the next line says so
+        out = None
+    with NoFunctions():
+        if out is None or out.size(0) != count:
+            out = torch.empty((t.dim(), count), dtype=torch.int64, device=t.device).t()
+        if has_contents and is_small(out):
+            write(out, alias(t).nonzero(), mark)
+        if mark is None or mark[0] != TRUE:
+            read("the number of elements that are not 0", t, mark[1] if mark else rules.kept())
+    return out
 
 
 def _sized(out, sizes):
@@ -188,110 +179,96 @@ def _sized(out, sizes):
     return tuple(t if t.size() == size else torch.empty(size, dtype=t.dtype, device=t.device) for t, size in zip(out, sizes))
 
 
-def unique(op, call):
-    def unique(keys, t, *args, **kwargs):
-        with NoFunctions():
-            mark = _known(t)
-            result = compute(op, (t, *args), kwargs) if mark else None
-            count, said = (result[0].numel(), mark[1]) if mark else rules.distinct(t.numel())
-        with reading(count):
-            out = call(keys, t, *args, **kwargs)
-        with NoFunctions():
-            if result:
-                out = _sized(out, [part.size() for part in result])
-                for part, host in zip(out, result):
-                    write(part, host, mark)
-            else:
-                out = _sized(out, [torch.Size([count])] + [part.size() if i == 1 else torch.Size([min(count, part.numel())]) for i, part in enumerate(out[1:], 1)])
-            if mark is None or mark[0] != TRUE:
-                read("how many values differ", t, said)
-        return out
-
-    return unique
+def _computed(out, result, mark):
+    """OUT, a kernel's results, with the contents of RESULT."""
+    out = _sized(out, [part.size() for part in result])
+    for part, host in zip(out, result):
+        write(part, host, mark)
+    return out
 
 
-def unique_rows(op, call):
+def unique(o, call, keys, t, *args, **kwargs):
+    with NoFunctions():
+        mark = _known(t)
+        result = compute(o.op, (t, *args), kwargs) if mark else None
+        count, said = (result[0].numel(), mark[1]) if mark else rules.distinct(t.numel())
+    with reading(count):
+        out = call(keys, t, *args, **kwargs)
+    with NoFunctions():
+        if result:
+            out = _computed(out, result, mark)
+        else:
+            out = _sized(out, [torch.Size([count])] + [part.size() if i == 1 else torch.Size([min(count, part.numel())]) for i, part in enumerate(out[1:], 1)])
+        if mark is None or mark[0] != TRUE:
+            read("how many values differ", t, said)
+    return out
+
+
+def unique_rows(o, call, keys, t, *args, **kwargs):
     """Of rows, or runs, of which nothing is known: all of them."""
-
-    def unique(keys, t, *args, **kwargs):
-        with NoFunctions():
-            mark = _known(t)
-            result = compute(op, (t, *args), kwargs) if mark else None
-        with reading():
-            out = call(keys, t, *args, **kwargs)
-        with NoFunctions():
-            if result:
-                out = _sized(out, [part.size() for part in result])
-                for part, host in zip(out, result):
-                    write(part, host, mark)
-            elif mark is None:
-                out = (out[0] if out[0].numel() else torch.empty_like(t), *out[1:])
-                read("how many values differ", t, "all differ")
-        return out
-
-    return unique
+    with NoFunctions():
+        mark = _known(t)
+        result = compute(o.op, (t, *args), kwargs) if mark else None
+    with reading():
+        out = call(keys, t, *args, **kwargs)
+    with NoFunctions():
+        if result:
+            out = _computed(out, result, mark)
+        elif mark is None:
+            out = (out[0] if out[0].numel() else torch.empty_like(t), *out[1:])
+            read("how many values differ", t, "all differ")
+    return out
 
 
-def coalesce(op, call):
+def coalesce(o, call, keys, t):
     """The entries of a sparse tensor that have the same indices become one."""
-
-    def _coalesce(keys, t):
-        with NoFunctions():
-            indices = t._indices()
-            mark = _known(indices)
-            if mark:
-                host = alias(indices)
-                host = (host[0] if host.size(0) == 1 else host).unique(dim=-1).view(host.size(0), -1)
-                count, said = host.size(-1), mark[1]
-            else:
-                most = min(indices.size(1), math.prod(t.size()[: indices.size(0)]))
-                count, said = rules.distinct(most)
-        with reading(count=count):
-            out = call(keys, t)
-        with NoFunctions():
-            if mark:
-                write(out._indices(), host, mark)
-            if mark is None or mark[0] != TRUE:
-                read("how many indices differ", indices, said)
-        return out
-
-    return _coalesce
+    with NoFunctions():
+        indices = t._indices()
+        mark = _known(indices)
+        if mark:
+            host = alias(indices)
+            host = (host[0] if host.size(0) == 1 else host).unique(dim=-1).view(host.size(0), -1)
+            count, said = host.size(-1), mark[1]
+        else:
+            most = min(indices.size(1), math.prod(t.size()[: indices.size(0)]))
+            count, said = rules.distinct(most)
+    with reading(count=count):
+        out = call(keys, t)
+    with NoFunctions():
+        if mark:
+            write(out._indices(), host, mark)
+        if mark is None or mark[0] != TRUE:
+            read("how many indices differ", indices, said)
+    return out
 
 
-def equal(op, call):
-    def equal(keys, t, other):
-        with reading(1):
-            value = call(keys, t, other)
-        if t.size() != other.size() or not t.numel():
-            return value
-        with NoFunctions():
-            marks = _known(t), _known(other) if other.is_cuda else KNOWN
-            if None not in marks:
-                mark = max(marks)
-                value = bool(compute(op, (t, other), {}))
-            else:
-                mark, value = (ASSUMED, ""), rules.BOOLEAN
-            if mark[0] != TRUE:
-                read("whether it equals another", t, str(value).lower())
+def equal(o, call, keys, t, other):
+    with reading(1):
+        value = call(keys, t, other)
+    if t.size() != other.size() or not t.numel():
         return value
+    with NoFunctions():
+        marks = _known(t), _known(other) if other.is_cuda else KNOWN
+        if None not in marks:
+            mark = max(marks)
+            value = bool(compute(o.op, (t, other), {}))
+        else:
+            mark, value = (ASSUMED, ""), rules.BOOLEAN
+        if mark[0] != TRUE:
+            read("whether it equals another", t, str(value).lower())
+    return value
 
-    return equal
 
-
-def counting(op, call, follow):
+def counting(follow, o, call, keys, *args, **kwargs):
     """Operators that read their input's extremes, or its sum, for the size of their result."""
-
-    def counting(keys, *args, **kwargs):
-        with reading():
-            out = call(keys, *args, **kwargs)
-        with NoFunctions():
-            mark = follow(out, args, kwargs)
-            t = args[0]
-            if mark is None or mark[0] != TRUE:
-                read(f"the size of {op._schema.name[6:]}", t, mark[1] if mark else f"{out.numel()} elements")
-        return out
-
-    return counting
+    with reading():
+        out = call(keys, *args, **kwargs)
+    with NoFunctions():
+        mark = follow(o, out, args, kwargs)
+        t = args[0]
+        if mark is None or mark[0] != TRUE:
+            read(f"the size of {o.name}", t, mark[1] if mark else f"{out.numel()} elements")
+    return out
 
 
 WRAPPERS = {

@@ -12,6 +12,7 @@ Nearly all kernels are wrapped, because one may fill memory with zeros by anothe
     writing     everything else: what it wrote is not known any more
 """
 
+import functools
 import re
 import warnings
 
@@ -153,51 +154,44 @@ def _is_idle(o, args):
 # ---- wrappers ----
 
 
-def computed(o, call):
-    def computed(keys, *args, **kwargs):
-        inside, outer = reads.inside, reads.inside.target
-        try:
-            args = o.with_tensors(args)
-            if o.is_in_place:
-                target = args[0].data_ptr()
-                if target and target == outer:
-                    return call(keys, *args, **kwargs)  # a part of an operator that is computed when it is done
-                inside.target = target
-            out = call(keys, *args, **kwargs)
-        finally:
-            inside.target = outer
-        if _is_idle(o, args) and not o.outs:
-            _give_up(o, out, args, kwargs)
-            return out
-        with NoFunctions():
-            if not constant.follow(o, out, args):
-                _follow(o, out, args, kwargs)
+def computed(o, call, keys, *args, **kwargs):
+    inside, outer = reads.inside, reads.inside.target
+    try:
+        args = o.with_tensors(args)
+        if o.is_in_place:
+            target = args[0].data_ptr()
+            if target and target == outer:
+                return call(keys, *args, **kwargs)  # a part of an operator that is computed when it is done
+            inside.target = target
+        out = call(keys, *args, **kwargs)
+    finally:
+        inside.target = outer
+    if _is_idle(o, args) and not o.outs:
+        _give_up(o, out, args, kwargs)
         return out
+    with NoFunctions():
+        if not constant.follow(o, out, args):
+            _follow(o, out, args, kwargs)
+    return out
 
-    return computed
 
-
-def filling(o, call):
+def filling(o, call, keys, t, *value):
     """fill_ and zero_: what was there does not matter."""
-
-    def filling(keys, t, *value):
-        out = call(keys, t, *value)
-        if not is_small(t) or t.is_floating_point() and t.numel() > MOST_FILLED:  # parameters and their states are no masks
-            forget(t)
-            return out
-        with NoFunctions():
-            mark = KNOWN
-            if value and isinstance(value[0], Tensor) and value[0].is_cuda:
-                mark = mark_of(value[0])
-            if mark is None or reads.inside.foreign or _is_filler(t, value):
-                forget(t)
-            else:
-                if t.numel() and not is_capturing():
-                    compute(o.op, (t, *value), {})
-                put(t, mark)
+    out = call(keys, t, *value)
+    if not is_small(t) or t.is_floating_point() and t.numel() > MOST_FILLED:  # parameters and their states are no masks
+        forget(t)
         return out
-
-    return filling
+    with NoFunctions():
+        mark = KNOWN
+        if value and isinstance(value[0], Tensor) and value[0].is_cuda:
+            mark = mark_of(value[0])
+        if mark is None or reads.inside.foreign or _is_filler(t, value):
+            forget(t)
+        else:
+            if t.numel() and not is_capturing():
+                compute(o.op, (t, *value), {})
+            put(t, mark)
+    return out
 
 
 def _is_filler(t, value):
@@ -233,34 +227,28 @@ def _compared(o, out, args):
         write(out, torch.tensor(value, device="cpu"), (ASSUMED, str(value).lower()))
 
 
-def comparing(o, call):
-    def comparing(keys, *args, **kwargs):
-        args = o.with_tensors(args)
-        out = call(keys, *args, **kwargs)
-        with NoFunctions():
-            if constant.follow(o, out, args):
-                return out
-            mark = None if _is_idle(o, args) else _follow(o, out, args, kwargs)
-            if mark is None:
-                _give_up(o, out, args, kwargs)
-                if not o.writes:
-                    _compared(o, out, args)
-            elif mark[1] == rules.TOKEN and rules.SECOND and o.base in ("eq", "ne", "isin") and not o.writes and out.numel():
-                alias(out).fill_(o.base != "ne")
-        return out
-
-    return comparing
+def comparing(o, call, keys, *args, **kwargs):
+    args = o.with_tensors(args)
+    out = call(keys, *args, **kwargs)
+    with NoFunctions():
+        if constant.follow(o, out, args):
+            return out
+        mark = None if _is_idle(o, args) else _follow(o, out, args, kwargs)
+        if mark is None:
+            _give_up(o, out, args, kwargs)
+            if not o.writes:
+                _compared(o, out, args)
+        elif mark[1] == rules.TOKEN and rules.SECOND and o.base in ("eq", "ne", "isin") and not o.writes and out.numel():
+            alias(out).fill_(o.base != "ne")
+    return out
 
 
-def never(o, call):
-    def never(keys, *args, **kwargs):
-        out = call(keys, *args, **kwargs)
-        with NoFunctions():
-            if _follow(o, out, args, kwargs) is None and not o.writes:
-                constant.put_all(out, False)
-        return out
-
-    return never
+def never(o, call, keys, *args, **kwargs):
+    out = call(keys, *args, **kwargs)
+    with NoFunctions():
+        if _follow(o, out, args, kwargs) is None and not o.writes:
+            constant.put_all(out, False)
+    return out
 
 
 def _choices(o, args, kwargs):
@@ -278,131 +266,107 @@ def _choices(o, args, kwargs):
     return dim, (t.numel() if dim is None else t.size(dim) if t.dim() else 1)
 
 
-def choosing(o, call):
-    def choosing(keys, *args, **kwargs):
-        with reads.reading():  # multinomial looks whether probabilities are good ones
-            out = call(keys, *args, **kwargs)
-        with NoFunctions():
-            mark = None if _is_idle(o, args) or o.base == "multinomial" else _follow(o, out, args, kwargs)
-            if mark is not None or o.writes:
-                if mark is None:
-                    _give_up(o, out, args, kwargs)
-                return out
-            _give_up(o, out, args, kwargs)
-            t = out[-1] if isinstance(out, tuple) else out
-            if t.dtype is torch.int64 and is_small(t) and t.numel() and not is_capturing() and (args[0].is_floating_point() or o.base != "max"):
-                dim, choices = _choices(o, args, kwargs)
-                keeps = t.dim() == args[0].dim()
-                rules.indices(t if keeps or not t.dim() else t.unsqueeze(-1), dim if keeps and dim is not None else -1, choices)
-        return out
-
-    return choosing
-
-
-def random(o, call):
-    def random(keys, *args, **kwargs):
+def choosing(o, call, keys, *args, **kwargs):
+    with reads.reading():  # multinomial looks whether probabilities are good ones
         out = call(keys, *args, **kwargs)
-        with NoFunctions():
-            for t in tensors(o.targets(args, kwargs)):
-                forget(t)
-                if is_small(t) and t.numel() and not is_capturing():
-                    try:
-                        compute(o.op, args, {**kwargs, "generator": rules.generator()})
-                        put(t, (ASSUMED, "other random numbers"))
-                    except Exception:
-                        pass
-        return out
-
-    return random
-
-
-def writing(o, call):
-    def writing(keys, *args, **kwargs):
-        args = o.with_tensors(args)
-        out = call(keys, *args, **kwargs)
+    with NoFunctions():
+        mark = None if _is_idle(o, args) or o.base == "multinomial" else _follow(o, out, args, kwargs)
+        if mark is not None or o.writes:
+            if mark is None:
+                _give_up(o, out, args, kwargs)
+            return out
         _give_up(o, out, args, kwargs)
-        return out
+        t = out[-1] if isinstance(out, tuple) else out
+        if t.dtype is torch.int64 and is_small(t) and t.numel() and not is_capturing() and (args[0].is_floating_point() or o.base != "max"):
+            dim, choices = _choices(o, args, kwargs)
+            keeps = t.dim() == args[0].dim()
+            rules.indices(t if keeps or not t.dim() else t.unsqueeze(-1), dim if keeps and dim is not None else -1, choices)
+    return out
 
+
+def random(o, call, keys, *args, **kwargs):
+    out = call(keys, *args, **kwargs)
+    with NoFunctions():
+        for t in tensors(o.targets(args, kwargs)):
+            forget(t)
+            if is_small(t) and t.numel() and not is_capturing():
+                try:
+                    compute(o.op, args, {**kwargs, "generator": rules.generator()})
+                    put(t, (ASSUMED, "other random numbers"))
+                except Exception:
+                    pass
+    return out
+
+
+def writing(o, call, keys, *args, **kwargs):
+    args = o.with_tensors(args)
+    out = call(keys, *args, **kwargs)
+    _give_up(o, out, args, kwargs)
+    return out
+
+
+def foreign(o, call, keys, *args, **kwargs):
+    """Another library's: what it fills with zeros it may write into by kernels of its own."""
+    before, reads.inside.foreign = reads.inside.foreign, True
+    try:
+        return writing(o, call, keys, *args, **kwargs)
+    finally:
+        reads.inside.foreign = before
+
+
+def solving(o, call, keys, *args, **kwargs):
+    """How a factorization went is what the stand-in for the library wrote: 0."""
+    out = writing(o, call, keys, *args, **kwargs)
+    if is_small(out[o.info]):
+        with NoFunctions():
+            put(out[o.info], KNOWN)
+    return out
+
+
+def unscaling(o, call, keys, gradients, found, inverse):
+    """A gradient scaler looks for overflows."""
+    call(keys, gradients, found, inverse)
+    with NoFunctions():
+        value, mark = rules.overflows(_steps)
+        if is_capturing():
+            put(found, KNOWN)
+        else:
+            write(found, torch.tensor(value, device="cpu"), mark)
+
+
+def rescaling(o, call, keys, *args, **kwargs):
+    global _steps
+    _steps += 1
+    return computed(o, call, keys, *args, **kwargs)
+
+
+def _kind(o, key):
+    """What is sparse has no memory of its own: beside its count, what its kernels compute is not known."""
+    if o.op.namespace != "aten":
+        return foreign
+    if key != "CUDA" and o.name != "_coalesce":
+        return writing
+    if o.name in reads.WRAPPERS:
+        return writing if o.outs else reads.WRAPPERS[o.name]
+    if o.name == "_amp_foreach_non_finite_check_and_unscale_":
+        return unscaling
+    if o.name == "_amp_update_scale_":
+        return rescaling
+    if o.info is not None:
+        return solving
+    if o.base in COUNTING and not o.writes:
+        return functools.partial(reads.counting, _follow)
+    if o.name in ("fill_", "zero_"):
+        return filling
+    for names, kind in ((COMPUTED, computed), (COMPARING, comparing), (NEVER, never), (RANDOM, random), (CHOOSING, choosing)):
+        if o.base in names:
+            return kind
     return writing
 
 
-def foreign(o, call):
-    """Another library's: what it fills with zeros it may write into by kernels of its own."""
-
-    def foreign(keys, *args, **kwargs):
-        before, reads.inside.foreign = reads.inside.foreign, True
-        try:
-            return writes(keys, *args, **kwargs)
-        finally:
-            reads.inside.foreign = before
-
-    writes = writing(o, call)
-    return foreign
-
-
-def solving(o, call):
-    """How a factorization went is what the stand-in for the library wrote: 0."""
-
-    def solving(keys, *args, **kwargs):
-        out = writes(keys, *args, **kwargs)
-        if is_small(out[o.info]):
-            with NoFunctions():
-                put(out[o.info], KNOWN)
-        return out
-
-    writes = writing(o, call)
-    return solving
-
-
-def unscaling(o, call):
-    """A gradient scaler looks for overflows."""
-
-    def unscaling(keys, gradients, found, inverse):
-        call(keys, gradients, found, inverse)
-        with NoFunctions():
-            value, mark = rules.overflows(_steps)
-            if is_capturing():
-                put(found, KNOWN)
-            else:
-                write(found, torch.tensor(value, device="cpu"), mark)
-
-    return unscaling
-
-
-def rescaling(o, call):
-    inner = computed(o, call)
-
-    def rescaling(keys, *args, **kwargs):
-        global _steps
-        _steps += 1
-        return inner(keys, *args, **kwargs)
-
-    return rescaling
-
-
 def _wrapper(op, call, key):
-    """What is sparse has no memory of its own: beside its count, what its kernels compute is not known."""
     o = Operator(op)
-    if op.namespace != "aten":
-        return foreign(o, call)
-    if key != "CUDA" and o.name != "_coalesce":
-        return writing(o, call)
-    if o.name in reads.WRAPPERS:
-        return reads.WRAPPERS[o.name](op, call) if not o.outs else writing(o, call)
-    if o.name == "_amp_foreach_non_finite_check_and_unscale_":
-        return unscaling(o, call)
-    if o.name == "_amp_update_scale_":
-        return rescaling(o, call)
-    if o.info is not None:
-        return solving(o, call)
-    if o.base in COUNTING and not o.writes:
-        return reads.counting(op, call, lambda out, args, kwargs: _follow(o, out, args, kwargs))
-    if o.name in ("fill_", "zero_"):
-        return filling(o, call)
-    for names, make in ((COMPUTED, computed), (COMPARING, comparing), (NEVER, never), (RANDOM, random), (CHOOSING, choosing)):
-        if o.base in names:
-            return make(o, call)
-    return writing(o, call)
+    return functools.partial(_kind(o, key), o, call)
 
 
 _library = None
