@@ -35,6 +35,9 @@
 #include "torch_facts.h"
 #include "torch_stream.h"
 
+__thread struct vs_tensor_note vs_tensor_note __attribute__((tls_model("initial-exec")));
+VS_HOT _Atomic bool vs_tensor_seen;
+
 /* c10::Device is trivially copyable: two bytes, type and index, passed in one integer register, like this
  * structure. */
 typedef uint16_t c10_device;

@@ -125,11 +125,6 @@ uint64_t vs_module_loads(void)
     return atomic_load_explicit(&loads_polled, memory_order_acquire);
 }
 
-bool vs_module_loads_watched(void)
-{
-    return loads_word != NULL;
-}
-
 struct counts {
     uint64_t adds, subs;
 };

@@ -31,13 +31,9 @@ bool vs_object_find(uintptr_t address, struct vs_object *object);
  * another that took its place are two rows. */
 uint32_t vs_module_id(struct vs_journal *j, const struct vs_object *object);
 
-/* Counts loads of objects: while it stays the same no address has changed its owner.  Two loads of
- * one word. */
+/* Counts loads of objects: while it stays the same no address has changed its owner.  As a rule it is the
+ * loader's own word; otherwise the drain thread's polling, which sees a load some ms later. */
 uint64_t vs_module_loads(void);
-/* Whether that is the loader's own word; otherwise the drain thread's polling, which sees a load some ms
- * later. */
-bool vs_module_loads_watched(void);
-
 /* Learns where the loader keeps its count of loads, by watching its data while FILE is loaded, unloaded and
  * loaded again.  Returns FILE's handle (dlopen), or NULL with dlerror() set. */
 void *vs_modules_watch_load(const char *file);

@@ -113,8 +113,7 @@ void vs_stack_prepare(void)
     if (stacks.why[0])
         vs_log("no native call stacks: %s", stacks.why);
     else
-        vs_log_verbose("call stacks by the private libunwind; the loader's count of loads is %s",
-                       vs_module_loads_watched() ? "watched" : "polled");
+        vs_log_verbose("call stacks by the private libunwind");
     errno = saved;
 }
 
