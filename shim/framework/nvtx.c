@@ -17,58 +17,32 @@ static bool is_foreign(const struct nvtx_handle *domain)
     return domain && !nvtx_is_ours(domain);
 }
 
-/* ---- recording ---- */
-
-static int push(const struct nvtx_words *words, const struct nvtx_handle *domain)
-{
-    if (is_foreign(domain))
-        return NVTX_NOT_TRACKED;
-    struct vs_range_names names = nvtx_range_names(words, domain);
-    int saved = errno, depth;
-    uint32_t id = vs_range_open(&names, VS_SOURCE_NVTX, &depth);
-
-    errno = saved;
-    return id ? depth : NVTX_NOT_TRACKED;
-}
-
-static void mark(const struct nvtx_words *words, const struct nvtx_handle *domain)
-{
-    if (is_foreign(domain))
-        return;
-    int saved = errno;
-
-    vs_range_mark(words->text, words->length, domain ? domain->name : NULL, VS_SOURCE_NVTX);
-    errno = saved;
-}
-
-static uint64_t start(const struct nvtx_words *words, const struct nvtx_handle *domain)
-{
-    if (is_foreign(domain))
-        return 0;
-    struct vs_range_names names = nvtx_range_names(words, domain);
-    int saved = errno;
-    uint32_t id = vs_range_start(&names, VS_SOURCE_NVTX);
-
-    errno = saved;
-    return id;
-}
-
 /* ---- in any domain, by attributes; NULL is the default domain ---- */
 
 void nvtx_domain_mark(struct nvtx_handle *domain, const struct nvtx_attributes *a)
 {
     struct nvtx_words words;
+    int saved = errno;
 
+    if (is_foreign(domain))
+        return;
     nvtx_from_attributes(&words, a);
-    mark(&words, domain);
+    vs_range_mark(words.text, words.length, domain ? domain->name : NULL, VS_SOURCE_NVTX);
+    errno = saved;
 }
 
 uint64_t nvtx_domain_start(struct nvtx_handle *domain, const struct nvtx_attributes *a)
 {
-    struct nvtx_words words;
+    int saved = errno;
 
-    nvtx_from_attributes(&words, a);
-    return start(&words, domain);
+    if (is_foreign(domain))
+        return 0;
+    struct nvtx_words words;
+    struct vs_range_names names = nvtx_range_names(&words, a, domain);
+    uint32_t id = vs_range_start(&names, VS_SOURCE_NVTX);
+
+    errno = saved;
+    return id;
 }
 
 void nvtx_domain_end(struct nvtx_handle *domain, uint64_t id)
@@ -82,10 +56,16 @@ void nvtx_domain_end(struct nvtx_handle *domain, uint64_t id)
 
 int nvtx_domain_push(struct nvtx_handle *domain, const struct nvtx_attributes *a)
 {
-    struct nvtx_words words;
+    int saved = errno, depth;
 
-    nvtx_from_attributes(&words, a);
-    return push(&words, domain);
+    if (is_foreign(domain))
+        return NVTX_NOT_TRACKED;
+    struct nvtx_words words;
+    struct vs_range_names names = nvtx_range_names(&words, a, domain);
+    uint32_t id = vs_range_open(&names, VS_SOURCE_NVTX, &depth);
+
+    errno = saved;
+    return id ? depth : NVTX_NOT_TRACKED;
 }
 
 int nvtx_domain_pop(struct nvtx_handle *domain)
@@ -127,48 +107,41 @@ static int pop(void)
 
 /* ---- by text ---- */
 
-#define NARROW_AND_WIDE(X)                                                                                   \
-    X(a, const char, nvtx_from_ascii)                                                                        \
-    X(w, const wchar_t, nvtx_from_wide)
+#define ATTRIBUTES(type, of)                                                                                 \
+    &(struct nvtx_attributes)                                                                                \
+    {                                                                                                        \
+        .version = 3, .size = sizeof(struct nvtx_attributes), .text_type = (type), .text = { of }            \
+    }
+#define NARROW(text) ATTRIBUTES(NVTX_TEXT_ASCII, .ascii = (text))
+#define WIDE(text)   ATTRIBUTES(NVTX_TEXT_WIDE, .wide = (text))
 
-#define X(low, type, convert)                                                                                \
+#define X(low, type, OF)                                                                                     \
     static void mark_##low(type *text)                                                                       \
     {                                                                                                        \
-        struct nvtx_words words;                                                                             \
-                                                                                                             \
-        convert(&words, text);                                                                               \
-        mark(&words, NULL);                                                                                  \
+        nvtx_domain_mark(NULL, OF(text));                                                                    \
     }                                                                                                        \
                                                                                                              \
     static uint64_t start_##low(type *text)                                                                  \
     {                                                                                                        \
-        struct nvtx_words words;                                                                             \
-                                                                                                             \
-        convert(&words, text);                                                                               \
-        return start(&words, NULL);                                                                          \
+        return nvtx_domain_start(NULL, OF(text));                                                            \
     }                                                                                                        \
                                                                                                              \
     static int push_##low(type *text)                                                                        \
     {                                                                                                        \
-        struct nvtx_words words;                                                                             \
-                                                                                                             \
-        convert(&words, text);                                                                               \
-        return push(&words, NULL);                                                                           \
+        return nvtx_domain_push(NULL, OF(text));                                                             \
     }                                                                                                        \
                                                                                                              \
     static void *domain_##low(type *text)                                                                    \
     {                                                                                                        \
-        struct nvtx_words words;                                                                             \
-                                                                                                             \
-        convert(&words, text);                                                                               \
-        return nvtx_new_handle(&words);                                                                      \
+        return nvtx_new_handle(OF(text));                                                                    \
     }                                                                                                        \
                                                                                                              \
     static void *string_##low(struct nvtx_handle *domain, type *text)                                        \
     {                                                                                                        \
-        return domain_##low(text);                                                                           \
+        return nvtx_new_handle(OF(text));                                                                    \
     }
-NARROW_AND_WIDE(X)
+X(a, const char, NARROW)
+X(w, const wchar_t, WIDE)
 #undef X
 
 /* ---- the tables; what has no entry does nothing ---- */

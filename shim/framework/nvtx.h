@@ -32,13 +32,13 @@ struct nvtx_words { /* a text, converted to UTF-8 */
     char wide[NVTX_TEXT_BYTES];
 };
 
-void nvtx_from_ascii(struct nvtx_words *out, const char *text);
-void nvtx_from_wide(struct nvtx_words *out, const wchar_t *text);
 /* The text of an event, "" if it has none; reads only as much of ATTRIBUTES as its size field covers. */
 void nvtx_from_attributes(struct nvtx_words *out, const struct nvtx_attributes *attributes);
-struct vs_range_names nvtx_range_names(const struct nvtx_words *words, const struct nvtx_handle *domain);
+/* The same as a range's names, which point into WORDS. */
+struct vs_range_names nvtx_range_names(struct nvtx_words *words, const struct nvtx_attributes *attributes,
+                                       const struct nvtx_handle *domain);
 /* NULL: no memory. */
-struct nvtx_handle *nvtx_new_handle(const struct nvtx_words *words);
+struct nvtx_handle *nvtx_new_handle(const struct nvtx_attributes *attributes);
 /* Whether H is a handle that a program was given here.  False for NULL, and for anything else, which must not
  * be looked into. */
 bool nvtx_is_ours(const struct nvtx_handle *h);

@@ -35,7 +35,7 @@ static size_t without_numbers(const char *text, size_t length)
     return length;
 }
 
-void nvtx_from_ascii(struct nvtx_words *out, const char *text)
+static void from_ascii(struct nvtx_words *out, const char *text)
 {
     out->handle = NULL;
     out->text = text ? text : "";
@@ -59,7 +59,7 @@ static size_t put_utf8(char *out, uint32_t c)
     return n;
 }
 
-void nvtx_from_wide(struct nvtx_words *out, const wchar_t *text)
+static void from_wide(struct nvtx_words *out, const wchar_t *text)
 {
     size_t n = 0;
 
@@ -73,7 +73,7 @@ void nvtx_from_wide(struct nvtx_words *out, const wchar_t *text)
 
 static void from_registered(struct nvtx_words *out, const struct nvtx_handle *handle)
 {
-    nvtx_from_ascii(out, NULL);
+    from_ascii(out, NULL);
     if (!nvtx_is_ours(handle))
         return;
     out->handle = handle;
@@ -88,15 +88,17 @@ void nvtx_from_attributes(struct nvtx_words *out, const struct nvtx_attributes *
     if (a && a->size >= offsetof(struct nvtx_attributes, text) + sizeof(a->text))
         type = a->text_type;
     if (type == NVTX_TEXT_WIDE)
-        nvtx_from_wide(out, a->text.wide);
+        from_wide(out, a->text.wide);
     else if (type == NVTX_TEXT_REGISTERED)
         from_registered(out, a->text.registered);
     else
-        nvtx_from_ascii(out, type == NVTX_TEXT_ASCII ? a->text.ascii : NULL);
+        from_ascii(out, type == NVTX_TEXT_ASCII ? a->text.ascii : NULL);
 }
 
-struct vs_range_names nvtx_range_names(const struct nvtx_words *words, const struct nvtx_handle *domain)
+struct vs_range_names nvtx_range_names(struct nvtx_words *words, const struct nvtx_attributes *a,
+                                       const struct nvtx_handle *domain)
 {
+    nvtx_from_attributes(words, a);
     struct vs_range_names names = {.text = words->text, .length = words->length};
 
     names.name = words->handle && words->handle->name ? words->handle->name
@@ -132,16 +134,18 @@ bool nvtx_is_ours(const struct nvtx_handle *h)
     return false;
 }
 
-struct nvtx_handle *nvtx_new_handle(const struct nvtx_words *words)
+struct nvtx_handle *nvtx_new_handle(const struct nvtx_attributes *a)
 {
     struct nvtx_handle *h = take();
+    struct nvtx_words words;
 
     if (!h)
         return NULL;
-    h->name = vs_name_intern(words->text, words->length);
+    nvtx_from_attributes(&words, a);
+    h->name = vs_name_intern(words.text, words.length);
     if (!h->name)
-        h->text = strndup(words->text, words->length);
-    h->length = h->name ? h->name->length : h->text ? words->length : 0;
+        h->text = strndup(words.text, words.length);
+    h->length = h->name ? h->name->length : h->text ? words.length : 0;
     if (!h->name && !h->text)
         h->text = "";
     return h;

@@ -68,10 +68,10 @@ static void *attributes(const uint8_t *data, size_t size, uint16_t claimed, void
     struct nvtx_attributes *whole = (void *)a;
     whole->text_type %= 5;
     if (whole->text_type == NVTX_TEXT_REGISTERED) {
-        struct nvtx_words words;
-        nvtx_from_ascii(&words, "registered");
+        static const struct nvtx_attributes registered = {
+            .size = sizeof registered, .text_type = NVTX_TEXT_ASCII, .text = {.ascii = "registered"}};
         whole->text.registered = size % 3 == 2   ? *text = malloc(sizeof(struct nvtx_handle)) /* not ours */
-                                 : size % 3 == 1 ? nvtx_new_handle(&words)
+                                 : size % 3 == 1 ? nvtx_new_handle(&registered)
                                                  : NULL;
     } else {
         size_t n = size / sizeof(wchar_t) * sizeof(wchar_t);
