@@ -22,7 +22,7 @@
 
 /* ---- the question ---- */
 
-enum policy { LIVE, NATIVE, EXPANDABLE, ARENA, PACKED, ASYNC, POLICIES };
+enum policy { LIVE, NATIVE, EXPANDABLE, ARENA, PACKED, POLICIES };
 extern const char *const whatif_policies[]; /* their names, and NULL */
 
 struct options {

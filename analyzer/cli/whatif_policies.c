@@ -106,9 +106,6 @@ static void ask(struct answers *a, enum policy policy)
     case ARENA:
         replay_arena(&a->tape, a->q->capacity, r);
         break;
-    case ASYNC:
-        replay_async(&a->tape, a->q->capacity, r);
-        break;
     default:
         replay_packed(&a->tape, a->q->capacity, r);
     }
@@ -175,10 +172,6 @@ static char *reliance(const struct answers *a, enum policy policy, bool whole)
     if (policy == PACKED)
         return xformat("%s; no packing needs less than %s", r->method,
                        units_bytes((int64_t)r->bound, a->q->o->bytes).s);
-    if (policy == ASYNC)
-        return xstrdup(
-            "approximation: where the driver's pool puts a block is not documented, and no address of it was "
-            "compared");
     if (r->compared) {
         char *why = all_same(r) ? xstrdup("") : replay_why_not(&a->tape, policy == EXPANDABLE);
         char *alike =
@@ -237,7 +230,6 @@ void policies_json(const struct answers *a, struct json *j)
         bool at = r->ran_out && r->out_t != UNKNOWN;
         json_begin(j, NULL, '{');
         json_text(j, "policy", whatif_policies[i]);
-        json_bool(j, "approximation", i == ASYNC);
         json_int(j, "reserved_bytes", (int64_t)r->reserved);
         json_bool(j, "fits", !r->ran_out);
         json_int(j, "like_others_bytes", (int64_t)reserved(a, i));
@@ -292,8 +284,7 @@ static bool is_changed(const struct answers *a)
 /* What a row is called where it stands beside others. */
 static char *name_of(const struct answers *a, int policy)
 {
-    static const char *const notes[POLICIES] = {
-        [LIVE] = " (lower bound)", [PACKED] = " (in hindsight)", [ASYNC] = " (approximation)"};
+    static const char *const notes[POLICIES] = {[LIVE] = " (lower bound)", [PACKED] = " (in hindsight)"};
     const char *note = notes[policy]                             ? notes[policy]
                        : policy == (int)a->run && !is_changed(a) ? " (the run)"
                                                                  : "";

@@ -8,8 +8,7 @@
 
 #define SIZE_MOST (INT64_C(1) << 50)
 
-const char *const whatif_policies[] = {
-    "live", "torch-native", "torch-expandable", "arena", "packed", "cudaMallocAsync", NULL};
+const char *const whatif_policies[] = {"live", "torch-native", "torch-expandable", "arena", "packed", NULL};
 
 bool question_size(const char *text, uint64_t *bytes)
 {
@@ -35,8 +34,6 @@ static int read_policies(struct question *q)
 {
     if (!q->o->policy) {
         memset(q->wanted, true, sizeof q->wanted);
-        q->wanted[ASYNC] =
-            false; /* an approximation stands beside no exact figure that was not asked for it */
         return 0;
     }
     char *list = xstrdup(q->o->policy), *rest = list, *word;
@@ -50,13 +47,10 @@ static int read_policies(struct question *q)
             continue;
         }
         const char *near = args_nearest(word, whatif_policies);
-        bad =
-            near
-                ? complain("whatif: no policy '%s': did you mean '%s'?", shown(word), near)
-                : complain(
-                      "whatif: no policy '%s': there are live, torch-native, torch-expandable, arena, packed "
-                      "and cudaMallocAsync",
-                      shown(word));
+        bad = near ? complain("whatif: no policy '%s': did you mean '%s'?", shown(word), near)
+                   : complain("whatif: no policy '%s': there are live, torch-native, torch-expandable, arena "
+                              "and packed",
+                              shown(word));
     }
     free(list);
     return bad;
@@ -126,17 +120,13 @@ int question_setting(struct torch_settings *s, const char *word)
     return 0;
 }
 
-/* A changed program is played under allocators as they are: neither a packing that knows the recorded run nor
- * an approximation is one. */
+/* A changed program is played under allocators as they are: a packing that knows the recorded run is none. */
 static int check_edited(const struct question *q)
 {
-    if (!q->o->edits.count || !q->o->policy || (!q->wanted[PACKED] && !q->wanted[ASYNC]))
+    if (!q->o->edits.count || !q->o->policy || !q->wanted[PACKED])
         return 0;
-    return complain("whatif: --policy=%s does not go with --edit, which answers for live, torch-native, "
-                    "torch-expandable and arena",
-                    !q->wanted[ASYNC]    ? "packed"
-                    : !q->wanted[PACKED] ? "cudaMallocAsync"
-                                         : "packed,cudaMallocAsync");
+    return complain("whatif: --policy=packed does not go with --edit, which answers for live, torch-native, "
+                    "torch-expandable and arena");
 }
 
 int question_read(struct question *q, char **words, int n)

@@ -123,9 +123,9 @@ uint32_t extents_extend(struct extents *h, uint64_t size)
     return number;
 }
 
-/* Cuts the free extent to SIZE; 0 stays 0. */
-static uint32_t take_of(struct extents *h, uint32_t number, uint64_t size)
+uint32_t extents_take(struct extents *h, uint64_t size)
 {
+    uint32_t number = find_free(h, size);
     if (!number)
         return 0;
     take_free(h, number);
@@ -142,19 +142,6 @@ static uint32_t take_of(struct extents *h, uint32_t number, uint64_t size)
     return number;
 }
 
-uint32_t extents_take(struct extents *h, uint64_t size)
-{
-    return take_of(h, find_free(h, size), size);
-}
-
-uint32_t extents_take_any(struct extents *h, uint64_t size)
-{
-    uint32_t number = find_free(h, size);
-    if (!number) /* lists of larger ones are empty */
-        number = best_of(h, list_of(size), size, UINT32_MAX);
-    return take_of(h, number, size);
-}
-
 void extents_give(struct extents *h, uint32_t number)
 {
     uint32_t behind = h->extents[number].behind, before = h->extents[number].before;
@@ -168,24 +155,6 @@ void extents_give(struct extents *h, uint32_t number)
         number = before;
     }
     add_free(h, number);
-}
-
-uint64_t extents_spare(const struct extents *h)
-{
-    const struct extent *last = &h->extents[h->last];
-    return h->last && !last->taken ? last->size : 0;
-}
-
-void extents_grow(struct extents *h, uint64_t size)
-{
-    const struct extent *last = &h->extents[h->last];
-    uint32_t number = new_extent(
-        h, (struct extent){
-               .at = h->last ? last->at + last->size : 0, .size = size, .before = h->last, .taken = true});
-    if (h->last)
-        h->extents[h->last].behind = number;
-    h->last = number;
-    extents_give(h, number);
 }
 
 void extents_begin(struct extents *h)

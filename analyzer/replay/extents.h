@@ -37,15 +37,8 @@ void extents_end(struct extents *h);
 /* A free extent that holds SIZE, cut to it; 0: none was found, though one of hardly more than SIZE may be
  * there. */
 uint32_t extents_take(struct extents *h, uint64_t size);
-/* The same, but 0 only if there is none; may look at all free extents of about that size. */
-uint32_t extents_take_any(struct extents *h, uint64_t size);
 /* New room above everything, from the free room at the top on. */
 uint32_t extents_extend(struct extents *h, uint64_t size);
 void extents_give(struct extents *h, uint32_t number);
-
-/* SIZE more of free room above everything, which joins the free room at the top. */
-void extents_grow(struct extents *h, uint64_t size);
-/* How much is free at the top. */
-uint64_t extents_spare(const struct extents *h);
 
 #endif

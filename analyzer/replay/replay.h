@@ -42,8 +42,6 @@ void replay_torch_at(const struct trace_tape *tape, const struct torch_settings 
 void replay_arena(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
 /* All known beforehand: each block gets one place for its life. */
 void replay_packed(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
-/* The driver's pool as PyTorch's backend:cudaMallocAsync uses it, as far as it is known: an approximation. */
-void replay_async(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
 void replay_live(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
 
 /* What PyTorch's allocator may hold from the start of the recording on, by its settings, on a device of

@@ -165,13 +165,11 @@ static void replay(const struct trace_tape *tape, int policy, struct replay_resu
         replay_torch(tape, &s, false, r);
     else if (policy == 2)
         replay_arena(tape, 0, r);
-    else if (policy == 3)
-        replay_async(tape, 0, r);
     else
         replay_packed(tape, 0, r);
 }
 
-static const char *const names[] = {"torch-native", "torch-expandable", "arena", "cudaMallocAsync", "packed"};
+static const char *const names[] = {"torch-native", "torch-expandable", "arena", "packed"};
 
 /* ---- the whole ---- */
 
@@ -179,7 +177,7 @@ static void write_speeds(const struct trace_tape *tape, const char *only, int ti
                          const struct replay_result *live)
 {
     struct replay_result r;
-    for (int p = 0; p < 5; p++) {
+    for (int p = 0; p < 4; p++) {
         double best = 0;
         if (only && strcmp(only, names[p]))
             continue;

@@ -83,15 +83,6 @@ cp known.db refused.db && sqlite3 refused.db "INSERT INTO oom(process, role, seq
 "$V" whatif --policy=torch-native --capacity=400MiB retry.db >out && grep -q 'fits after [0-9]* emptied cache' out && grep -q '^  torch-native .* yes, [0-9]* emptied cache' out || no "400 MiB, as it ran: no retry: $(cat out)"
 "$V" whatif --policy=live --capacity=100MiB midway.db | grep -q 'no room for what was alive when the trace began' || no "a capacity below what lived at the start"
 
-# the driver's pool grows by 32 MiB; it is an approximation wherever it stands, and nobody gets it who did not ask
-"$V" whatif --policy=cudaMallocAsync known.db >out || no "cudaMallocAsync: $(cat out)"
-grep -q '^  cudaMallocAsync (approximation) *32.00 MiB' out && grep -q '^  cudaMallocAsync: approximation: ' out || no "cudaMallocAsync: $(cat out)"
-"$V" whatif --json --policy=cudaMallocAsync --capacity=31MiB known.db >async.json
-[ "$(field async.json cudaMallocAsync approximation) $(field async.json cudaMallocAsync fits) $(field async.json cudaMallocAsync exact)" = "True False False" ] || no "cudaMallocAsync in 31 MiB: $(cat async.json)"
-"$V" whatif --policy=cudaMallocAsync streams.db | grep -q 'cudaMallocAsync (approximation)' || no "cudaMallocAsync of several streams"
-"$V" whatif known.db | grep -q cudaMallocAsync && no "an approximation among the others"
-"$V" whatif --json known.db | grep -q '"approximation": *true' && no "an approximation in JSON"
-
 # the limit on splitting moves large blocks into segments of their own: more is held
 a=$("$V" whatif --json retry.db max_split_size=20MiB >split.json && field split.json torch-native reserved_bytes)
 [ "${a:-0}" -gt 0 ] || no "max_split_size: $a"
@@ -161,22 +152,6 @@ END
 "$V" import -o huge.db huge.pickle >out 2>&1 || no "import huge: $(cat out)"
 "$V" whatif --json --policy=torch-expandable huge.db >huge.json || no "huge: status $?"
 [ "$(field huge.json torch-expandable reserved_bytes)" -ge $(((6 << 40) + (1 << 46))) ] || no "huge: $(cat huge.json)"
-
-# of many free rooms of about the size that is asked for the last holds it: the driver's pool does not grow
-PYTHONPATH=. python3 - <<'END' || exit 1
-import alive, pickle
-sizes = [s for i in range(10) for s in (8 << 30, 1 << 20)] + [(8 << 30) + (34 << 20), (8 << 30) + (1 << 20)]
-at = [0x7f0000000000 + (i << 36) for i in range(len(sizes))]
-large = [i for i, s in enumerate(sizes[:-1]) if s > 1 << 20]
-steps = [("alloc", i) for i in range(len(sizes) - 1)]
-steps += [(a, i) for i in large[-1:] + large[:-1] for a in ("free_requested", "free_completed")] + [("alloc", len(sizes) - 1)]
-entries = [{"action": a, "addr": at[i], "size": sizes[i], "stream": 0, "time_us": 1000 + n, "frames": []} for n, (a, i) in enumerate(steps)]
-with open("rooms.pickle", "wb") as f:
-    pickle.dump({"device_traces": [entries], "segments": alive.segments(entries), "allocator_settings": {}}, f)
-END
-"$V" import -o rooms.db rooms.pickle >out 2>&1 || no "import rooms: $(cat out)"
-"$V" whatif --json --policy=cudaMallocAsync --capacity=140GiB rooms.db >rooms.json || no "rooms: status $?"
-[ "$(field rooms.json cudaMallocAsync reserved_bytes) $(field rooms.json cudaMallocAsync fits)" = "$(((88 << 30) + (64 << 20))) True" ] || no "rooms: $(cat rooms.json)"
 
 # where no recorded address is taken, as with a capacity, the driver puts segments as an H200's did, so that the same of two equal blocks is taken
 xz -dc "$SRC/tests/data/llama-h200.db.xz" >h200.db && "$V" whatif --json --policy=torch-native --capacity=130GiB h200.db >h200.json 2>err || no "whatif of an H200's recording: $(cat err)"
@@ -274,10 +249,8 @@ refused "--capacity=80 would be bytes: give its unit, such as 80GiB" "$V" whatif
 refused "neither a setting" "$V" whatif known.db other.db
 refused "cannot be '3'" "$V" whatif known.db roundup_power2_divisions=3
 refused "give --capacity too" "$V" whatif known.db garbage_collection_threshold=0.8
-for policy in cudaMallocAsync packed; do
-    refused "--policy=$policy does not go with --edit" "$V" whatif --policy=$policy -e foreach=no known.db
-    refused "--policy=$policy does not go with --edit" "$V" whatif --policy=torch-native,$policy --capacity=34GiB -e loss=fused known.db
-done
+refused "--policy=packed does not go with --edit" "$V" whatif --policy=packed -e foreach=no known.db
+refused "--policy=packed does not go with --edit" "$V" whatif --policy=torch-native,packed --capacity=34GiB -e loss=fused known.db
 refused "on that device" "$V" whatif --device=5 known.db
 for kind in thinned killed; do
     python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" $kind.db --kind $kind || exit 1
