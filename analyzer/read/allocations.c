@@ -41,14 +41,13 @@ static void read_allocation(struct sqlite3_stmt *s, struct trace_allocation *a)
 int trace_each_allocation(struct trace *t, trace_allocation_visit *visit, void *context)
 {
     struct sqlite3_stmt *s = trace_sql(t, has_roles(t) ? ALLOCATION("role") : ALLOCATION("NULL"), 0);
-    int code = SQLITE_ERROR;
     bool more = true;
-    while (s && more && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (more && trace_sql_row(s)) {
         struct trace_allocation a;
         read_allocation(s, &a);
         more = visit(context, &a);
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* The view live_at_peak says what lived at the peaks; this is the same of any event, ?1, and device, ?2. */
@@ -103,10 +102,9 @@ int trace_roles(struct trace *t, struct trace_role **out, size_t *n)
     size_t count = 0;
     struct sqlite3_stmt *s =
         trace_sql(t, "SELECT alloc_seq, role FROM block_role WHERE role IS NOT NULL ORDER BY alloc_seq", 0);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         const char *text = (const char *)sqlite3_column_text(s, 1);
         size_t i = 0;
         while (i < count && strcmp(known[i], text) != 0)
@@ -116,7 +114,7 @@ int trace_roles(struct trace *t, struct trace_role **out, size_t *n)
         if (i < count)
             *PUSH(*out, *n) = (struct trace_role){trace_sql_amount(s, 0), known[i]};
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 struct trace_role_finder {

@@ -65,10 +65,9 @@ int asked_read(struct trace *t, struct asked_table *out)
     }
     struct sqlite3_stmt *s =
         trace_sql(t, "SELECT id, kind, element_type, request, shape FROM tensor ORDER BY id", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         take(t, out, &types, s);
-    int result = trace_sql_done(t, s, code);
+    int result = trace_sql_done(t, s);
     free(types.at);
     if (result)
         asked_free(out);

@@ -158,8 +158,7 @@ static int read_events(struct reading *r, int64_t device)
 static int read_roles(struct trace *t, struct trace_blocks *b)
 {
     struct sqlite3_stmt *s = trace_sql(t, "SELECT alloc_seq, role FROM framework_role ORDER BY alloc_seq", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         uint32_t block = block_of(b, sqlite3_column_int64(s, 0));
         uint8_t role = vs_role_number((uint64_t)sqlite3_column_int64(s, 1));
         if (block == BLOCK_NEVER || !role)
@@ -167,7 +166,7 @@ static int read_roles(struct trace *t, struct trace_blocks *b)
         b->blocks[block].role = role;
         b->roles++;
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int trace_blocks(struct trace *t, int64_t device, struct trace_blocks *out)

@@ -47,10 +47,9 @@ static int load_zones(struct trace *t, int64_t device, struct zone **out, size_t
         "last_framework, last_direct, last_reserved, phase, stretch FROM zone WHERE device = ? ORDER BY "
         "first_seq",
         1, device);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         zone_from_row(s, PUSH(*out, *n));
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static void point_from_row(struct sqlite3_stmt *s, struct trace_point *p)
@@ -71,13 +70,12 @@ static int visit_events(struct trace *t, int64_t device, int64_t first, int64_t 
 {
     struct sqlite3_stmt *s = trace_sql(t, EVENT_COLUMNS "AND seq BETWEEN ? AND ? AND (op < 30 OR op >= 50)",
                                        3, device, first, last);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         struct trace_point p;
         point_from_row(s, &p);
         visit(context, &p);
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 struct event_run { /* of sequences whose events are still to be read; none where last < first */
@@ -144,9 +142,8 @@ static int find_before(struct trace *t, int64_t device, int64_t from, const stru
     struct sqlite3_stmt *s = trace_sql(
         t, EVENT_COLUMNS "AND seq <= ? AND t < ? AND (op < 30 OR op >= 50) ORDER BY seq DESC LIMIT 1", 3,
         device, limit, from);
-    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
     int64_t seq = 0;
-    if (code == SQLITE_ROW) {
+    if (trace_sql_row(s)) {
         point_from_row(s, before);
         before->t = before->t_last = from;
         seq = trace_sql_amount(s, 5);
@@ -158,7 +155,7 @@ static int find_before(struct trace *t, int64_t device, int64_t from, const stru
             before->t = before->t_last = before->t_max = from;
             before->folded = false;
         }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64_t coarse,

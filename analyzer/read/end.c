@@ -27,7 +27,7 @@ static char *text_of(struct trace *t, const char *sql)
 {
     struct sqlite3_stmt *s = trace_sql(t, sql, 0);
     char *text = NULL;
-    if (s && sqlite3_step(s) == SQLITE_ROW)
+    if (trace_sql_row(s))
         text = xstrdup((const char *)sqlite3_column_text(s, 0));
     sqlite3_finalize(s);
     return text;

@@ -81,25 +81,23 @@ static int load_kinds(struct trace *t, struct reader *r)
     struct sqlite3_stmt *s = trace_sql(
         t, "SELECT id, api, space, context, stream, thread, status, managed, tensor FROM kind ORDER BY id",
         0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         struct kind *k = PUSH(r->kinds, r->kind_count);
         int64_t *fields[] = {&k->id,     &k->api,    &k->space,   &k->context, &k->stream,
                              &k->thread, &k->status, &k->managed, &k->tensor};
         for (int i = 0; i < 9; i++)
             *fields[i] = trace_sql_amount(s, i);
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static int load_amended(struct trace *t, struct reader *r)
 {
     struct sqlite3_stmt *s = trace_sql(t, "SELECT seq, op FROM amend ORDER BY seq", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(r->amended, r->amended_count) =
             (struct amended){trace_sql_amount(s, 0), trace_sql_amount(s, 1)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static void read_row(const struct reader *r, struct sqlite3_stmt *s, struct trace_row *row)
@@ -143,14 +141,13 @@ static int visit_rows(struct trace *t, const struct reader *r, const struct trac
         "direct, reserved FROM ev WHERE seq BETWEEN ?1 AND ?2 AND (?3 OR device = ?4) AND (?5 = -1 "
         "OR 1 << op & ?5) ORDER BY seq",
         5, part->first, part->last, (int64_t)(part->device == UNKNOWN), part->device, (int64_t)part->ops);
-    int code = SQLITE_ERROR;
     bool more = true;
-    while (s && more && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (more && trace_sql_row(s)) {
         struct trace_row row;
         read_row(r, s, &row);
         more = visit(context, &row);
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int trace_rows(struct trace *t, const struct trace_part *part, trace_row_visit *visit, void *context)

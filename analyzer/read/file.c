@@ -224,10 +224,9 @@ static int check_tables(struct trace *t)
                 "name COLLATE NOCASE IN (%s) AND type <> 'view' LIMIT 1",
                 schema.tables, schema.tables, schema.view_names);
     struct sqlite3_stmt *s = trace_sql(t, sql, 0);
-    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
-    const char *name = code == SQLITE_ROW ? trace_sql_text(t, s, 0) : NULL;
+    const char *name = trace_sql_row(s) ? trace_sql_text(t, s, 0) : NULL;
     free(sql);
-    if (trace_sql_done(t, s, code))
+    if (trace_sql_done(t, s))
         return -1;
     if (name)
         snprintf(t->why, sizeof t->why,

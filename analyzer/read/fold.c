@@ -26,7 +26,7 @@ void trace_load_folded(struct trace *t)
     struct trace_folded *f = &t->folded;
     int64_t *const fields[] = {&f->stretches, &f->from,   &f->to,    &f->first_step, &f->last_step,
                                &f->events,    &f->ranges, &f->steps, &f->samples,    &f->largest};
-    if (s && sqlite3_step(s) == SQLITE_ROW && sqlite3_column_int64(s, 0) > 0)
+    if (trace_sql_row(s) && sqlite3_column_int64(s, 0) > 0)
         for (int i = 0; i < 10; i++)
             *fields[i] = trace_sql_int(s, i);
     sqlite3_finalize(s);

@@ -203,20 +203,18 @@ static int read_stacks(struct finding *f)
                   "SELECT s.id, s.again, n.function = 'caching_allocator_alloc' FROM stack s LEFT JOIN frame "
                   "n ON n.id = s.frame ORDER BY s.id",
                   0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(f->stacks, f->stack_count) = (struct stack){
             sqlite3_column_int64(s, 0), sqlite3_column_int(s, 1) != 0, sqlite3_column_int(s, 2) != 0};
-    return trace_sql_done(f->t, s, code);
+    return trace_sql_done(f->t, s);
 }
 
 static int read_raw(struct finding *f)
 {
     struct sqlite3_stmt *s = trace_sql(f->t, "SELECT id FROM tensor WHERE kind = 3 ORDER BY id", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(f->raw, f->raw_count) = sqlite3_column_int64(s, 0);
-    return trace_sql_done(f->t, s, code);
+    return trace_sql_done(f->t, s);
 }
 
 static int read_events(struct finding *f)

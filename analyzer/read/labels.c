@@ -17,13 +17,12 @@ int trace_load_labels(struct trace *t)
                                        "SELECT substr(key, 7), value FROM meta WHERE process = ? AND key >= "
                                        "'label.' AND key < 'label/' ORDER BY key",
                                        1, t->process.id);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         const char *name = trace_sql_text(t, s, 0), *value = trace_sql_text(t, s, 1);
         if (name && value && t->label_count < VS_LABELS_MOST) /* more, of a damaged file, say nothing */
             *PUSH(t->labels, t->label_count) = (struct trace_run_label){name, value};
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 const char *trace_run_label(const struct trace *t, const char *name)

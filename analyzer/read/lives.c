@@ -145,8 +145,7 @@ static int load_folded(struct trace *t, int64_t device, struct trace_change **ou
         "reserved_at_min, max_reserved_t, max_allocated, max_reserved, t_last, last_framework + last_direct, "
         "last_reserved FROM zone WHERE device = ? AND (stretch IS NOT NULL OR ?) ORDER BY t_last",
         2, device, (int64_t)(t->unwritten > 0));
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         for (int i = 0; i < 12; i += 3) {
             int64_t when = trace_sql_amount(s, i), last = t->t_last == UNKNOWN ? 0 : t->t_last;
             when = when < 0 ? 0 : when > last ? last : when;
@@ -155,7 +154,7 @@ static int load_folded(struct trace *t, int64_t device, struct trace_change **ou
             if (i != 6) /* allocated at the greatest reserved is not known: that one is left out */
                 *PUSH(*out, *n) = c;
         }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static int merge_folded(struct trace *t, int64_t device, struct trace_lives *l)
@@ -242,11 +241,10 @@ static int load_uses(struct trace *t, struct trace_lives *l)
                   "SELECT r.alloc_seq, r.role, x.first, x.last FROM block_role r LEFT JOIN access_times x ON "
                   "x.alloc_seq = r.alloc_seq ORDER BY r.alloc_seq",
                   0);
-    int code = SQLITE_ERROR;
     size_t i = 0;
     if (followed)
         init_uses(l);
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         int64_t seq = sqlite3_column_int64(s, 0), first = trace_sql_int(s, 2), last = trace_sql_int(s, 3);
         while (i < l->block_count && l->blocks[i].seq < seq)
             i++;
@@ -256,7 +254,7 @@ static int load_uses(struct trace *t, struct trace_lives *l)
         if (followed && first != UNKNOWN && last != UNKNOWN)
             l->uses[i] = (struct trace_use){l->blocks[i].born + first, l->blocks[i].born + last};
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int trace_lives(struct trace *t, int64_t device, struct trace_lives *out)

@@ -71,10 +71,9 @@ int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n)
         "x.made_for, x.element_type, x.shape, x.request_bytes "
         "FROM oom o LEFT JOIN tensor_text x ON x.id = o.tensor ORDER BY o.seq",
         0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         read_kept(t, s, PUSH(*out, *n));
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int64_t trace_last_refused(struct trace *t)
@@ -88,7 +87,7 @@ int64_t trace_last_refused(struct trace *t)
         "ON k.id = e.kind WHERE e.seq > o.seq AND e.op IN (1, 4, 7, 20) AND k.status = 0) "
         "AND NOT EXISTS (SELECT 1 FROM step WHERE seq > o.seq)",
         0);
-    int64_t bytes = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_amount(s, 0) : UNKNOWN;
+    int64_t bytes = trace_sql_row(s) ? trace_sql_amount(s, 0) : UNKNOWN;
     sqlite3_finalize(s);
     return bytes;
 }
@@ -140,7 +139,7 @@ static int64_t rose(struct trace *t, int64_t device, int64_t from, int64_t to)
         "SELECT max(" X512("framework") " + " X512("direct") ") FROM ev WHERE seq BETWEEN ?1 AND ?2 "
                                                              "AND +device = ?3",
         3, from, to, device);
-    int64_t most = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_amount(s, 0) : UNKNOWN;
+    int64_t most = trace_sql_row(s) ? trace_sql_amount(s, 0) : UNKNOWN;
     int64_t then = trace_allocated_at(t, device, from);
     sqlite3_finalize(s);
     return most == UNKNOWN || then == UNKNOWN ? UNKNOWN : most - then;
@@ -158,15 +157,13 @@ int trace_line_before(struct trace *t, const struct trace_oom_kept *o, struct tr
                       "LIMIT 1",
         3, o->device, o->stack, o->seq);
     int64_t from = UNKNOWN, to = UNKNOWN;
-    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
     *out = (struct trace_before){UNKNOWN, UNKNOWN, UNKNOWN};
-    if (code == SQLITE_ROW) {
+    if (trace_sql_row(s)) {
         from = trace_sql_amount(s, 0);
         to = trace_sql_amount(s, 3);
         *out = (struct trace_before){trace_sql_amount(s, 2), trace_sql_amount(s, 1), UNKNOWN};
-        code = SQLITE_DONE;
     }
-    if (trace_sql_done(t, s, code))
+    if (trace_sql_done(t, s))
         return -1;
     if (from != UNKNOWN)
         out->more = rose(t, o->device, from, to);
@@ -178,7 +175,7 @@ int64_t trace_counter(struct trace *t, const char *name)
     struct sqlite3_stmt *s = trace_sql(t, "SELECT sum(value) FROM counter WHERE name = ?", 0);
     if (s)
         sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
-    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_amount(s, 0) : 0;
+    int64_t value = trace_sql_row(s) ? trace_sql_amount(s, 0) : 0;
     sqlite3_finalize(s);
     return value;
 }

@@ -57,8 +57,7 @@ static int load_points(struct trace *t, struct trace_sweep *out, int64_t **ids)
                         "sweep_point p ORDER BY id",
         0);
     size_t id_count = 0;
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         *PUSH(*ids, id_count) = trace_sql_int(s, 0);
         *PUSH(out->points, out->n) = (struct trace_sweep_point){.name = trace_sql_text(t, s, 1),
                                                                 .outcome = trace_sql_text(t, s, 2),
@@ -74,17 +73,16 @@ static int load_points(struct trace *t, struct trace_sweep *out, int64_t **ids)
                                                                 .predicted_rank = trace_sql_int(s, 12),
                                                                 .fitted = trace_sql_amount(s, 13) != 0};
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static int load_axes(struct trace *t, struct trace_sweep *out)
 {
     struct sqlite3_stmt *s = trace_sql(
         t, "SELECT name FROM sweep_value WHERE name IS NOT NULL GROUP BY name ORDER BY min(axis), name", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         axis_of(out, trace_sql_text(t, s, 0));
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static int load_values(struct trace *t, struct trace_sweep *out, const int64_t *ids)
@@ -95,8 +93,7 @@ static int load_values(struct trace *t, struct trace_sweep *out, const int64_t *
     }
     struct sqlite3_stmt *s =
         trace_sql(t, "SELECT point, name, CAST(value AS TEXT) FROM sweep_value WHERE name IS NOT NULL", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         struct trace_sweep_point *p = point_of(out, ids, trace_sql_int(s, 0));
         const char *name = (const char *)sqlite3_column_text(s, 1);
         size_t a = 0;
@@ -105,7 +102,7 @@ static int load_values(struct trace *t, struct trace_sweep *out, const int64_t *
         if (p && a < out->axis_count)
             p->values[a] = trace_sql_text(t, s, 2);
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* NAN where it is not known, or no program's: a step takes a nanosecond at least. */
@@ -129,8 +126,7 @@ static int load_ranks(struct trace *t, struct trace_sweep *out, const int64_t *i
         "0 "
         "GROUP BY process, device) k ON k.process = s.process ORDER BY s.point, s.process, k.device",
         0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         struct trace_sweep_point *p = point_of(out, ids, trace_sql_int(s, 0));
         int64_t process = trace_sql_int(s, 1), reserved = trace_sql_int(s, 4);
         if (!p)
@@ -150,7 +146,7 @@ static int load_ranks(struct trace *t, struct trace_sweep *out, const int64_t *i
         if (r->framework_allocated == 0)
             r->framework_allocated = r->framework_reserved = UNKNOWN;
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int trace_sweep_load(struct trace *t, struct trace_sweep *out)

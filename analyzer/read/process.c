@@ -117,12 +117,11 @@ int trace_select(struct trace *t)
     bool there = false;
     struct sqlite3_stmt *s =
         trace_sql(t, "SELECT id FROM main.process WHERE id BETWEEN 1 AND ?1 ORDER BY id", 1, MOST - 1);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         *PUSH(ids, n) = sqlite3_column_int64(s, 0);
         there = there || ids[n - 1] == chosen;
     }
-    int result = trace_sql_done(t, s, code);
+    int result = trace_sql_done(t, s);
     t->processes = (int64_t)n;
     free(t->process_names);
     t->process_names = names_of(ids, n);

@@ -21,9 +21,8 @@ int trace_each_range(struct trace *t, trace_span_visit *visit, void *context)
             ? NULL
             : trace_sql(
                   t, "SELECT id, parent, t_push, t_pop, thread, phase, flags, name FROM rng ORDER BY id", 0);
-    int code = SQLITE_ERROR;
     bool more = true;
-    while (s && more && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (more && trace_sql_row(s)) {
         int flags = sqlite3_column_int(s, 6);
         struct trace_span_row row = {.id = sqlite3_column_int64(s, 0),
                                      .parent = sqlite3_column_int64(s, 1),
@@ -37,7 +36,7 @@ int trace_each_range(struct trace *t, trace_span_visit *visit, void *context)
         more = visit(context, &row);
     }
     if (!result)
-        result = trace_sql_done(t, s, code);
+        result = trace_sql_done(t, s);
     free(names.at);
     return result;
 }
@@ -104,24 +103,22 @@ int trace_threads(struct trace *t, struct trace_thread **out, size_t *n)
 {
     struct sqlite3_stmt *s =
         trace_sql(t, "SELECT id, tid, name FROM thread WHERE process = ? ORDER BY id", 1, t->process.id);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) =
             (struct trace_thread){trace_sql_amount(s, 0), trace_sql_int(s, 1), trace_sql_text(t, s, 2)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int trace_process_ids(struct trace *t, int64_t **out, size_t *n)
 {
     struct sqlite3_stmt *s = trace_sql(t, "SELECT id FROM main.process ORDER BY id", 0);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) = sqlite3_column_int64(s, 0);
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* ---- where events are ---- */
@@ -129,13 +126,12 @@ int trace_process_ids(struct trace *t, int64_t **out, size_t *n)
 int trace_stretches(struct trace *t, struct trace_stretch **out, size_t *n)
 {
     struct sqlite3_stmt *s = trace_sql(t, "SELECT from_ns, to_ns, events FROM folded ORDER BY from_ns", 0);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) =
             (struct trace_stretch){trace_sql_amount(s, 0), trace_sql_amount(s, 1), trace_sql_amount(s, 2)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int64_t trace_first_whole_seq(struct trace *t)

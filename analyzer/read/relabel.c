@@ -65,11 +65,10 @@ int trace_relabel_begin(struct trace *t, struct trace_relabel_text **names, size
                   " AS free FROM rng UNION ALL SELECT name, 0 FROM moment) GROUP BY name) n JOIN string s ON "
                   "s.id = n.name ORDER BY s.id",
                   0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*names, *n) = (struct trace_relabel_text){trace_sql_amount(s, 0), trace_sql_text(t, s, 1),
                                                         sqlite3_column_int(s, 2) != 0};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* Runs SQL with the number ID and, where it has a second parameter, the text NAME. */
@@ -78,7 +77,8 @@ static int run_with(struct trace *t, const char *sql, int64_t id, const char *na
     struct sqlite3_stmt *s = trace_sql(t, sql, 1, id);
     if (s && name)
         sqlite3_bind_text(s, 2, name, -1, SQLITE_STATIC);
-    return trace_sql_done(t, s, s ? sqlite3_step(s) : SQLITE_ERROR);
+    trace_sql_row(s);
+    return trace_sql_done(t, s);
 }
 
 int trace_relabel_name(struct trace *t, int64_t name, const char *phase)
@@ -155,13 +155,12 @@ int trace_relabel_spans(struct trace *t, struct trace_range **out, size_t *n)
         "WHERE e.t <= r.t_pop ORDER BY e.seq DESC LIMIT 1)) END, r.thread, r.phase, r.source FROM temp.rng r "
         "LEFT JOIN pop p ON p.range = r.id WHERE r.phase > 0 AND NOT r.flags & 4 ORDER BY r.id",
         0);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) = (struct trace_range){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
                                                sqlite3_column_int(s, 3), sqlite3_column_int(s, 4)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* ---- events ---- */
@@ -204,8 +203,8 @@ static int overlay(struct trace *t, const struct column *columns, size_t n)
     char *view = xformat("CREATE TEMP VIEW %s AS SELECT ", table),
          *ask = xformat("PRAGMA main.table_info(%s)", table);
     struct sqlite3_stmt *s = trace_sql(t, ask, 0);
-    int code = SQLITE_ERROR, count = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    int count = 0;
+    while (trace_sql_row(s)) {
         const char *name = (const char *)sqlite3_column_text(s, 1), *expression = NULL;
         for (size_t i = 0; i < n; i++)
             expression = strcmp(name, columns[i].name) ? expression : columns[i].expression;
@@ -216,7 +215,7 @@ static int overlay(struct trace *t, const struct column *columns, size_t n)
         free(view);
         view = longer;
     }
-    int result = trace_sql_done(t, s, code);
+    int result = trace_sql_done(t, s);
     char *whole = xformat("%s FROM file.%s x", view, table);
     if (!result && count)
         result = uncover(t, table) || run_over(t, whole) ? -1 : 0;

@@ -70,9 +70,8 @@ int trace_load_ooms(struct trace *t)
                                                  "e.kind IN (SELECT id FROM kind WHERE status "
                                                  "= " CUDA_OUT_OF_MEMORY ")) ORDER BY e.seq",
                   2, (int64_t)VS_OP_BLOCK_OOM, (int64_t)VS_OP_FREE_FAILED);
-    int code = SQLITE_ERROR;
     t->oom_total = t->refused_total = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         bool driver = sqlite3_column_int(s, 8);
         if ((*(driver ? &t->refused_total : &t->oom_total))++ >= TRACE_OOMS)
             continue;
@@ -84,21 +83,20 @@ int trace_load_ooms(struct trace *t)
         o->driver = driver;
     }
     count_ooms(t);
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live **out, size_t *n)
 {
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) =
             (struct trace_live){trace_sql_int(s, 0),     trace_sql_amount(s, 1),  trace_sql_amount(s, 2),
                                 trace_sql_int(s, 3),     trace_sql_text(t, s, 4), trace_sql_text(t, s, 5),
                                 trace_sql_text(t, s, 6), trace_sql_text(t, s, 7), trace_sql_text(t, s, 8),
                                 trace_sql_text(t, s, 9), trace_sql_text(t, s, 10)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n)
@@ -146,7 +144,7 @@ int64_t trace_live_since(struct trace *t, int64_t device, const char *phase, int
         2, device, seq);
     if (s)
         sqlite3_bind_text(s, 3, phase, -1, SQLITE_STATIC);
-    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_amount(s, 0) : UNKNOWN;
+    int64_t value = trace_sql_row(s) ? trace_sql_amount(s, 0) : UNKNOWN;
     sqlite3_finalize(s);
     return value;
 }
@@ -201,12 +199,11 @@ int trace_then(struct trace *t, int64_t device, int64_t seq, struct trace_then *
                                            "") " FROM ev WHERE seq <= ? AND device = ? AND (op < 30 OR op >= "
                                                "50) ORDER BY seq DESC LIMIT 1",
                                        2, seq, device);
-    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
     *out = (struct trace_then){0};
-    if (code == SQLITE_ROW)
+    if (trace_sql_row(s))
         *out = (struct trace_then){trace_sql_amount(s, 1), trace_sql_amount(s, 2), trace_sql_amount(s, 3),
                                    trace_sql_amount(s, 0) == seq};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq)

@@ -61,15 +61,20 @@ struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...)
     return s;
 }
 
-int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code)
+bool trace_sql_row(struct sqlite3_stmt *s)
 {
-    int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : -1;
-    if (result && s && sqlite3_errcode(t->db) != (code & 0xff)) /* another query came between */
+    return s && sqlite3_step(s) == SQLITE_ROW;
+}
+
+int trace_sql_done(struct trace *t, struct sqlite3_stmt *s)
+{
+    int code = sqlite3_reset(s);
+    if (code != SQLITE_OK && sqlite3_errcode(t->db) != (code & 0xff)) /* another query came between */
         say(t, code & 0xff, sqlite3_errstr(code));
-    else if (result && s)
+    else if (code != SQLITE_OK)
         trace_sql_error(t);
     sqlite3_finalize(s);
-    return result;
+    return s && code == SQLITE_OK ? 0 : -1;
 }
 
 #define MOST (INT64_C(1) << 61) /* beyond any bytes or nanoseconds, Unix time included */
@@ -111,7 +116,7 @@ int64_t trace_sql_one(struct trace *t, const char *sql, int bound, ...)
     va_start(list, bound);
     struct sqlite3_stmt *s = prepare(t, sql, bound, list);
     va_end(list);
-    int64_t value = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_int(s, 0) : UNKNOWN;
+    int64_t value = trace_sql_row(s) ? trace_sql_int(s, 0) : UNKNOWN;
     sqlite3_finalize(s);
     return value;
 }
@@ -119,10 +124,9 @@ int64_t trace_sql_one(struct trace *t, const char *sql, int bound, ...)
 int trace_names(struct trace *t, const char *sql, struct trace_texts *out)
 {
     struct sqlite3_stmt *s = trace_sql(t, sql, 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(out->at, out->n) = (struct trace_numbered){sqlite3_column_int64(s, 0), trace_sql_text(t, s, 1)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 const char *trace_name_of(const struct trace_texts *texts, int64_t number)

@@ -27,8 +27,10 @@ int trace_complete(struct trace *t, bool empty);
 
 /* Prepares SQL with BOUND int64_t parameters; NULL = error, described in t->why. */
 struct sqlite3_stmt *trace_sql(struct trace *t, const char *sql, int bound, ...);
-/* Finalizes S after its last step returned CODE. */
-int trace_sql_done(struct trace *t, struct sqlite3_stmt *s, int code);
+/* Whether S has one more row. */
+bool trace_sql_row(struct sqlite3_stmt *s);
+/* Finalizes S; 0, or -1: it is NULL, or its last step failed. */
+int trace_sql_done(struct trace *t, struct sqlite3_stmt *s);
 int trace_sql_error(struct trace *t);   /* puts the connection's error into t->why; -1 */
 int trace_sql_endless(struct trace *t); /* describes the error "tables do not end"; -1 */
 

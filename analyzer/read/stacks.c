@@ -27,18 +27,17 @@ int trace_stack(struct trace *t, int64_t id, struct trace_frame **out, size_t *n
         "up.frame "
         "LEFT JOIN module m ON m.id = f.module ORDER BY up.depth",
         1, id);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) = frame_of(t, s);
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static const char *text_of_stack(struct trace *t, const char *sql, int64_t stack)
 {
     struct sqlite3_stmt *s = trace_sql(t, sql, 1, stack);
-    const char *text = s && sqlite3_step(s) == SQLITE_ROW ? trace_sql_text(t, s, 0) : NULL;
+    const char *text = trace_sql_row(s) ? trace_sql_text(t, s, 0) : NULL;
     sqlite3_finalize(s);
     return text;
 }
@@ -73,9 +72,8 @@ static int load_frames(struct trace *t, struct trace_stacks *out)
                                        "SELECT f.id, " FRAME " FROM frame f LEFT JOIN module m ON m.id = "
                                        "f.module ORDER BY f.id",
                                        0);
-    int code = SQLITE_ERROR;
     const char *path = NULL; /* one text for neighbours that share it */
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         struct trace_frame_row *f = PUSH(out->frames, out->frame_count);
         const char *module = (const char *)sqlite3_column_text(s, 1);
         if (module && (!path || strcmp(path, module) != 0))
@@ -90,7 +88,7 @@ static int load_frames(struct trace *t, struct trace_stacks *out)
                   : f->is.file ? f->is.file
                                : f->is.module;
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 const struct trace_frame_row *trace_find_frame(const struct trace_stacks *s, int64_t id)
@@ -131,8 +129,7 @@ static int load_stacks(struct trace *t, struct trace_stacks *out)
                                                           "SELECT id, parent, frame, owner, line, forward, "
                                                           "node, layer, caller FROM stack ORDER BY id",
                                                           0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         const struct trace_frame_row *layer = trace_find_frame(out, sqlite3_column_int64(s, 7));
         const char *line = line_text(out, cache, sqlite3_column_int64(s, 4), sqlite3_column_int64(s, 5),
                                      sqlite3_column_int64(s, 6), sqlite3_column_int64(s, 8));
@@ -148,7 +145,7 @@ static int load_stacks(struct trace *t, struct trace_stacks *out)
     }
     free(owners.at);
     free(cache);
-    return result ? result : trace_sql_done(t, s, code);
+    return result ? result : trace_sql_done(t, s);
 }
 
 int trace_stacks(struct trace *t, struct trace_stacks *out)

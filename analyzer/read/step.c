@@ -66,9 +66,8 @@ static int load_before(struct trace *t, int64_t device, struct trace_step_memory
                       "seq DESC LIMIT 1) UNION ALL SELECT last_seq, last_framework, last_direct FROM zone "
                       "WHERE stretch IS NOT NULL AND device = ?2 AND last_seq < ?1 ORDER BY 1 DESC LIMIT 1",
         2, m->first_seq, device);
-    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
-    m->before = code == SQLITE_ROW ? trace_sql_amount(s, 1) + trace_sql_amount(s, 2) : 0;
-    return trace_sql_done(t, s, code);
+    m->before = trace_sql_row(s) ? trace_sql_amount(s, 1) + trace_sql_amount(s, 2) : 0;
+    return trace_sql_done(t, s);
 }
 
 static int load_points(struct trace *t, int64_t device, struct trace_step_memory *m)
@@ -78,24 +77,22 @@ static int load_points(struct trace *t, int64_t device, struct trace_step_memory
                                            "direct") ", phase FROM ev WHERE seq BETWEEN ? AND ? AND "
                                                      "device = ? AND (op < 30 OR op >= 50) ORDER BY seq",
                                        3, m->first_seq, m->last_seq, device);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(m->points, m->point_count) = (struct trace_step_point){
             trace_sql_int(s, 0), trace_sql_amount(s, 1) + trace_sql_amount(s, 2), sqlite3_column_int(s, 3)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static int load_lifetimes(struct trace *t, struct trace_step_memory *m, struct sqlite3_stmt *s)
 {
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         int64_t freed = trace_sql_int(s, 1);
         *PUSH(m->lifetimes, m->lifetime_count) =
             (struct trace_lifetime){trace_sql_int(s, 0),      freed == UNKNOWN ? INT64_MAX : freed,
                                     trace_sql_amount(s, 2),   sqlite3_column_int(s, 3),
                                     sqlite3_column_int(s, 4), trace_sql_amount(s, 5)};
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* The last step ends with the program: what is freed after its last allocation was not freed by the step's
@@ -162,13 +159,12 @@ int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n)
                   "SELECT step, t_ns, seq FROM step WHERE process = ? AND seq > coalesce((SELECT "
                   "max(last_seq) FROM stretch WHERE folded > 0 OR unwritten > 0), 0) ORDER BY seq",
                   1, t->process.id);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) =
             (struct trace_step_end){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* The index of the first step that ends at SEQ or later. */
@@ -210,15 +206,14 @@ int trace_births(struct trace *t, int64_t device, const struct trace_step_end *s
     if (!n)
         return 0;
     struct sqlite3_stmt *s = trace_sql(t, BIRTHS, 2, device, steps[n - 1].seq);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *count) = (struct trace_birth){.step = step_of(steps, n, trace_sql_amount(s, 0)),
                                                    .size = trace_sql_amount(s, 1),
                                                    .phase = trace_sql_amount(s, 2),
                                                    .stack = trace_sql_amount(s, 3),
                                                    .op = trace_sql_amount(s, 4),
                                                    .space = trace_sql_amount(s, 5)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int64_t trace_last_birth(struct trace *t, int64_t after, int64_t upto)

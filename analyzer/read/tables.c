@@ -22,10 +22,9 @@ int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, si
         "FROM sample WHERE process = ? AND device = ? ORDER BY t_ns",
         2, t->process.id, device);
     const char *source = NULL; /* rows with the same text share one copy */
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         const char *name = (const char *)sqlite3_column_text(s, 6);
         if (name && (!source || strcmp(source, name)))
             source = trace_sql_text(t, s, 6);
@@ -33,7 +32,7 @@ int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, si
                                                 trace_sql_int(s, 3), trace_sql_int(s, 4), trace_sql_int(s, 5),
                                                 name ? source : NULL};
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range **out, size_t *n)
@@ -43,13 +42,12 @@ int trace_ranges(struct trace *t, int64_t from, int64_t to, struct trace_range *
                                        "AND NOT flags & 4 AND t_push <= ? "
                                        "AND (t_pop IS NULL OR t_pop >= ?) ORDER BY id",
                                        2, to, from);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) = (struct trace_range){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
                                                sqlite3_column_int(s, 3), sqlite3_column_int(s, 4)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* Single ranges, and folded ones by their names. */
@@ -77,17 +75,16 @@ int trace_range_names(struct trace *t, int64_t device, size_t most, struct trace
 {
     struct sqlite3_stmt *s =
         trace_sql(t, names_sql, 3, device, t->t_last == UNKNOWN ? 0 : t->t_last, (int64_t)most);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
     *count = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         *PUSH(*out, *n) =
             (struct trace_names){trace_sql_text(t, s, 0), trace_sql_text(t, s, 1), trace_sql_amount(s, 2),
                                  trace_sql_int(s, 3),     trace_sql_int(s, 4),     trace_sql_int(s, 5)};
         *count = trace_sql_int(s, 6);
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int64_t trace_other_ranges(struct trace *t)
@@ -107,13 +104,12 @@ int trace_allocations(struct trace *t, struct trace_count **out, size_t *n)
                   "e.device >= 0 AND (e.op = ? OR (e.op IN (?, ?) AND e.kind IN (SELECT id FROM kind WHERE "
                   "status = 0))) GROUP BY e.device, e.phase",
                   3, (int64_t)VS_OP_BLOCK_ALLOC, (int64_t)VS_OP_ALLOC, (int64_t)VS_OP_PHYS_CREATE);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) =
             (struct trace_count){trace_sql_int(s, 0), trace_sql_amount(s, 1), trace_sql_text(t, s, 2)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* ---- what calls took without naming a size, as the recorder measured it ---- */
@@ -180,12 +176,11 @@ int trace_costs(struct trace *t, struct trace_cost **out, size_t *n)
         "(SELECT seq FROM amend WHERE op = ?6) ORDER BY e.seq",
         6, t->process.id, (int64_t)VS_OP_CONTEXT_CREATE, (int64_t)VS_OP_MODULE_UNLOAD, (int64_t)VS_OP_LIMIT,
         (int64_t)VS_OP_OVERHEAD, (int64_t)VS_OP_FREE_FAILED);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) = cost_of(s);
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* ---- libraries' pools, the arena ---- */
@@ -197,13 +192,12 @@ int trace_pools(struct trace *t, int64_t device, struct trace_pool **out, size_t
         "SELECT (SELECT text FROM string WHERE id = pool), count(*), max(used_bytes), "
         "max(peak_bytes), max(held_bytes) FROM pool_use WHERE device = ? GROUP BY pool ORDER BY 5 DESC",
         1, device);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) = (struct trace_pool){trace_sql_text(t, s, 0), trace_sql_amount(s, 1),
                                               trace_sql_int(s, 2), trace_sql_int(s, 3), trace_sql_int(s, 4)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static double ratio(struct sqlite3_stmt *s, int column)
@@ -230,14 +224,8 @@ static bool has_arenas(struct trace *t)
 
 bool trace_arena_served(struct trace *t, int64_t device)
 {
-    struct sqlite3_stmt *s =
-        has_arenas(t) ? trace_sql(t, "SELECT count(*) FROM arena_sample WHERE ?1 IN (device, -1)", 1, device)
-                      : NULL;
-    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
-    bool served = code == SQLITE_ROW && sqlite3_column_int64(s, 0) > 0;
-    if (s)
-        sqlite3_finalize(s);
-    return served;
+    return has_arenas(t) &&
+           trace_sql_one(t, "SELECT count(*) FROM arena_sample WHERE ?1 IN (device, -1)", 1, device) > 0;
 }
 
 int64_t trace_mapped(struct trace *t, int64_t device, char **owner)
@@ -250,7 +238,7 @@ int64_t trace_mapped(struct trace *t, int64_t device, char **owner)
                   " LEFT JOIN stack k ON k.id = e.stack"
                   " WHERE e.op = 4 AND d.status = 0 AND e.device = ?1 GROUP BY 2 ORDER BY 1 DESC",
                   1, device);
-    while (s && sqlite3_step(s) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         const char *name = (const char *)sqlite3_column_text(s, 1);
         if (sum == 0 && name)
             *owner = xstrdup(name);
@@ -274,8 +262,7 @@ int trace_arenas(struct trace *t, struct trace_arena **out, size_t *n)
 #undef X
                       " FROM arena ORDER BY device, number",
                   0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) = arena_of(s);
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }

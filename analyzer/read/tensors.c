@@ -19,10 +19,9 @@ int trace_tensors(struct trace *t, int64_t device, int64_t seq, struct trace_ten
         seq == UNKNOWN
             ? trace_sql(t, COLUMNS "live_at_peak WHERE device = ?1" GROUPS, 1, device)
             : trace_sql(t, COLUMNS "live_at_oom WHERE device = ?1 AND oom_seq = ?2" GROUPS, 2, device, seq);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) = (struct trace_tensor){.made_for = trace_sql_text(t, s, 0),
                                                 .element_type = trace_sql_text(t, s, 1),
                                                 .shape = trace_sql_text(t, s, 2),
@@ -32,14 +31,14 @@ int trace_tensors(struct trace *t, int64_t device, int64_t seq, struct trace_ten
                                                 .size = trace_sql_amount(s, 6),
                                                 .request = trace_sql_int(s, 7),
                                                 .count = trace_sql_amount(s, 8)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* Kind 4 is of an imported trace, which has requests and no tensors. */
 bool trace_knows_tensors(struct trace *t)
 {
     struct sqlite3_stmt *s = trace_sql(t, "SELECT 1 FROM tensor WHERE kind <> 4 LIMIT 1", 0);
-    bool knows = s && sqlite3_step(s) == SQLITE_ROW;
+    bool knows = trace_sql_row(s);
     sqlite3_finalize(s);
     return knows;
 }

@@ -38,8 +38,7 @@ static int load_process(struct trace *t)
     struct trace_process *p = &t->process;
     *p = (struct trace_process){1,       UNKNOWN, UNKNOWN, UNKNOWN,        UNKNOWN, UNKNOWN,
                                 UNKNOWN, NULL,    NULL,    VS_DRIVER_REAL, NULL};
-    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
-    if (code == SQLITE_ROW) {
+    if (trace_sql_row(s)) {
         int64_t *fields[] = {
             &p->id, &p->pid, &p->rank, &p->local_rank, &p->world_size, &p->start_realtime_ns, &p->end_ns};
         for (int i = 0; i < 7; i++)
@@ -51,18 +50,17 @@ static int load_process(struct trace *t)
                                                                              : VS_DRIVER_REAL;
         p->dry = trace_sql_text(t, s, 10);
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static int load_devices(struct trace *t)
 {
     struct sqlite3_stmt *s = trace_sql(
         t, "SELECT id, total_bytes, name, uuid FROM device WHERE process = ? ORDER BY id", 1, t->process.id);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(t->devices, t->device_count) = (struct trace_device){
             trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_text(t, s, 2), trace_sql_text(t, s, 3)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static int load_phases(struct trace *t)
@@ -74,8 +72,7 @@ static int load_phases(struct trace *t)
                   "FROM phase_stat p LEFT JOIN phase n ON n.id = p.phase WHERE "
                   "p.process = ? ORDER BY p.device, p.phase",
                   1, t->process.id);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         struct trace_phase *p = PUSH(t->phases, t->phase_count);
         int64_t *fields[] = {&p->device,   &p->ranges,        &p->ns,         &p->events, &p->allocated,
                              &p->reserved, &p->end_allocated, &p->t_allocated};
@@ -83,7 +80,7 @@ static int load_phases(struct trace *t)
             *fields[i] = trace_sql_int(s, i);
         p->name = trace_sql_text(t, s, 8);
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* Whether there is a row of upper_bound for the peak P at WHEN; a kind of memory shares the bound of its
@@ -100,13 +97,12 @@ static int load_peaks(struct trace *t)
         "SELECT device, ifnull(peak_bytes, known_bytes), seq, t_ns, end_bytes, kind, " BOUND(
             AT_PEAK) ", " BOUND(AT_END) ", peak_bytes IS NULL FROM peak p WHERE process = ? ORDER BY device";
     struct sqlite3_stmt *s = trace_sql(t, sql, 1, t->process.id);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(t->peaks, t->peak_count) =
             (struct trace_peak){trace_sql_int(s, 0),      trace_sql_amount(s, 1),   trace_sql_int(s, 2),
                                 trace_sql_int(s, 3),      trace_sql_int(s, 4),      trace_sql_text(t, s, 5),
                                 trace_sql_int(s, 6) == 1, trace_sql_int(s, 7) == 1, trace_sql_int(s, 8) == 1};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* Finds the kind by its code, never by its text; a code that this version does not know is a note. */
@@ -127,12 +123,11 @@ static int load_bounds(struct trace *t)
         "SELECT device, count(*), min(t_from_ns), CASE WHEN count(to_seq) = count(*) THEN max(t_to_ns) END,"
         " kind FROM upper_bound WHERE device >= 0 OR kind = 'allocated' GROUP BY device, kind",
         0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(t->bounds, t->bound_count) =
             (struct trace_bound){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
                                  trace_sql_int(s, 3), trace_sql_text(t, s, 4)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static int load_losses(struct trace *t)
@@ -144,8 +139,7 @@ static int load_losses(struct trace *t)
         "', substr(key, 10) FROM meta WHERE process = ? AND key BETWEEN 'contract.' AND 'contract.~' AND "
         "substr(value, 1, 8) = 'broken: ' ORDER BY 3",
         1, t->process.id);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(t->losses, t->loss_count) = (struct trace_loss){.events = trace_sql_int(s, 0),
                                                               .rows = trace_sql_int(s, 1),
                                                               .t_first = trace_sql_int(s, 2),
@@ -154,7 +148,7 @@ static int load_losses(struct trace *t)
                                                               .contract = trace_sql_text(t, s, 5)};
     for (size_t i = 0; i < t->loss_count; i++)
         t->losses[i].kind = loss_kind(&t->losses[i]);
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int64_t trace_proven(struct trace *t)
@@ -182,31 +176,29 @@ static int load_mismatches(struct trace *t)
                   "SELECT count(*), min(t_ns), device, ours_bytes, theirs_bytes, what "
                   "FROM mismatch WHERE ours_bytes <> theirs_bytes GROUP BY what, device ORDER BY 2",
                   0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(t->mismatches, t->mismatch_count) =
             (struct trace_mismatch){trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_int(s, 2),
                                     trace_sql_int(s, 3), trace_sql_int(s, 4), trace_sql_text(t, s, 5)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static int load_phase_names(struct trace *t)
 {
     struct sqlite3_stmt *s =
         trace_sql(t, "SELECT id, name FROM phase WHERE id BETWEEN 0 AND 1000000 ORDER BY id", 0);
-    int code = SQLITE_ERROR;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         while (t->phase_name_count <= (size_t)sqlite3_column_int64(s, 0))
             *PUSH(t->phase_names, t->phase_name_count) = NULL;
         t->phase_names[t->phase_name_count - 1] = trace_sql_text(t, s, 1);
     }
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 static int load_small(struct trace *t)
 {
     struct sqlite3_stmt *s = trace_sql(t, "SELECT value FROM meta WHERE key = 'version'", 0);
-    if (s && sqlite3_step(s) == SQLITE_ROW)
+    if (trace_sql_row(s))
         t->version = trace_sql_text(t, s, 0);
     sqlite3_finalize(s);
     t->reports = trace_sql_one(t, "SELECT sum(value) FROM counter WHERE name = 'framework_reports'", 0);

@@ -27,13 +27,12 @@ int trace_rules(struct trace *t, int64_t device, int64_t seq, struct trace_rule 
         "AND oom_seq = ?2 AND role IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2";
     struct sqlite3_stmt *s =
         seq == UNKNOWN ? trace_sql(t, at_peak, 1, device) : trace_sql(t, at_oom, 2, device, seq);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) = (struct trace_rule){trace_sql_text(t, s, 0), trace_sql_text(t, s, 1),
                                               trace_sql_amount(s, 2), trace_sql_amount(s, 3)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 int trace_witnesses(struct trace *t, int64_t device, struct trace_witness **out, size_t *n)
@@ -43,13 +42,12 @@ int trace_witnesses(struct trace *t, int64_t device, struct trace_witness **out,
                   "SELECT by_framework, by_access, size_bytes, allocations FROM role_agreement "
                   "WHERE device = ? ORDER BY by_framework IS NULL, by_framework, 3 DESC",
                   1, device);
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW)
+    while (trace_sql_row(s))
         *PUSH(*out, *n) = (struct trace_witness){trace_sql_text(t, s, 0), trace_sql_text(t, s, 1),
                                                  trace_sql_amount(s, 2), trace_sql_amount(s, 3)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 /* ---- waste ---- */
@@ -102,7 +100,7 @@ static int name_stacks(struct trace *t, struct trace_waste *rows, size_t n)
         }
         sqlite3_reset(s);
     }
-    return s ? trace_sql_done(t, s, SQLITE_DONE) : -1;
+    return trace_sql_done(t, s);
 }
 
 bool trace_knows_sure(struct trace *t)
@@ -127,10 +125,9 @@ int trace_waste(struct trace *t, int64_t device, bool at_most, struct trace_wast
     struct sqlite3_stmt *s = trace_sql(t, at_most ? most : seen, 1, device);
     const char *roles[32];
     size_t role_count = 0;
-    int code = SQLITE_ERROR;
     *out = NULL;
     *n = 0;
-    while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
+    while (trace_sql_row(s)) {
         struct trace_waste w = {.kind = kind_of((const char *)sqlite3_column_text(s, 0)),
                                 .alloc_seq = trace_sql_int(s, 1),
                                 .free_seq = trace_sql_int(s, 2),
@@ -145,7 +142,7 @@ int trace_waste(struct trace *t, int64_t device, bool at_most, struct trace_wast
         if (w.kind < WASTE_KINDS && w.size > 0)
             *PUSH(*out, *n) = w;
     }
-    int result = trace_sql_done(t, s, code);
+    int result = trace_sql_done(t, s);
     return result ? result : name_stacks(t, *out, *n);
 }
 
@@ -158,12 +155,11 @@ int trace_followed(struct trace *t, int64_t device, struct trace_followed *out)
                                        "x.alloc_seq = l.alloc_seq LEFT JOIN access_kind "
                                        "k ON k.id = x.kind WHERE l.device = ?",
                                        1, device);
-    int code = s ? sqlite3_step(s) : SQLITE_ERROR;
     *out = (struct trace_followed){0};
-    if (code == SQLITE_ROW)
+    if (trace_sql_row(s))
         *out =
             (struct trace_followed){trace_sql_amount(s, 0), trace_sql_amount(s, 1), trace_sql_amount(s, 2)};
-    return trace_sql_done(t, s, code);
+    return trace_sql_done(t, s);
 }
 
 struct totals {
