@@ -140,15 +140,8 @@ static int phase_in(const struct timeline *line, int64_t seq)
 static int phase_at(void *context, int64_t thread, int64_t seq)
 {
     const struct moments *m = context;
-    size_t low = 0, high = m->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (m->threads[middle].thread < thread)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    int phase = low < m->count && m->threads[low].thread == thread ? phase_in(&m->threads[low], seq) : 0;
+    const struct timeline *own = FIND(thread, m->threads, m->count);
+    int phase = own ? phase_in(own, seq) : 0;
     return phase ? phase : phase_in(&m->lead, seq);
 }
 

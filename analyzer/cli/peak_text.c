@@ -8,7 +8,6 @@
 #include "show/report/rules.h"
 #include "analysis/layers.h"
 #include "show/report/stack.h"
-#include "show/report/unproven.h"
 #include "show/report/unused.h"
 #include "base/shown.h"
 #include "base/table.h"

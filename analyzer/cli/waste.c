@@ -7,7 +7,6 @@
 
 #include "base/commands.h"
 #include "files.h"
-#include "show/report/unproven.h"
 #include "show/report/waste.h"
 #include "read/absent.h"
 

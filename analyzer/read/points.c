@@ -36,15 +36,8 @@ static size_t axis_of(struct trace_sweep *s, const char *name)
 
 static struct trace_sweep_point *point_of(struct trace_sweep *s, const int64_t *ids, int64_t id)
 {
-    size_t low = 0, high = s->n;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (ids[middle] < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < s->n && ids[low] == id ? &s->points[low] : NULL;
+    const int64_t *found = FIND(id, ids, s->n);
+    return found ? &s->points[found - ids] : NULL;
 }
 
 static int load_points(struct trace *t, struct trace_sweep *out, int64_t **ids)

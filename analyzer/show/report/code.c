@@ -16,8 +16,8 @@
 #include "read/stacks.h"
 #include "trace/roles.h"
 #include "frames.h"
+#include "report.h"
 #include "stack.h"
-#include "unproven.h"
 
 #define B(n) units_bytes(n, exact).s
 #define CODE 3 /* places in code that are shown at most, */

@@ -2,43 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "causes.h"
 #include "parts.h"
 #include "report.h"
 #include "unused.h"
 #include "base/shown.h"
-
-static void losses_json(const struct trace *t, struct json *j)
-{
-    int64_t lost = 0;
-    for (size_t i = 0; i < t->loss_count; i++)
-        lost += t->losses[i].events > 0 ? t->losses[i].events : 0;
-    json_int(j, "lost_events", lost);
-    json_begin(j, "losses", '[');
-    for (size_t i = 0; i < t->loss_count; i++) {
-        json_begin(j, NULL, '{');
-        json_text(j, "code", t->losses[i].code);
-        json_text(j, "why", t->losses[i].why);
-        json_int(j, "events", t->losses[i].events);
-        json_int(j, "first_t_ns", t->losses[i].t_first);
-        json_end(j);
-    }
-    json_end(j);
-    report_bounds_json(t, j);
-    json_begin(j, "mismatches", '[');
-    for (size_t i = 0; i < t->mismatch_count; i++) {
-        const struct trace_mismatch *m = &t->mismatches[i];
-        json_begin(j, NULL, '{');
-        json_text(j, "what", m->what);
-        json_int(j, "device", m->device);
-        json_int(j, "times", m->rows);
-        json_int(j, "first_t_ns", m->t_first);
-        json_int(j, "ours_bytes", m->ours);
-        json_int(j, "theirs_bytes", m->theirs);
-        json_end(j);
-    }
-    json_end(j);
-}
 
 static void ooms_json(const struct trace *t, struct json *j)
 {
@@ -125,7 +92,7 @@ void report_file_json(const struct trace *t, struct json *j)
     json_int(j, "recovered_events", t->recovered);
     json_int(j, "framework_reports", t->reports);
     json_int(j, "framework_reports_mismatched", t->reports_mismatched);
-    losses_json(t, j);
+    report_losses_json(t, j);
 }
 
 void report_file_begin(struct trace *t, const char *file, bool several, struct json *j)

@@ -6,7 +6,6 @@
 
 #include "analysis/unseen.h"
 #include "base/units.h"
-#include "causes.h"
 #include "read/curve.h"
 #include "read/steps.h"
 

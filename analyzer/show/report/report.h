@@ -17,6 +17,7 @@
 #include "oom.h"
 #include "read/trace.h"
 #include "read/living.h"
+#include "read/steps.h"
 #include "read/sweep.h"
 #include "read/tables.h"
 
@@ -109,9 +110,6 @@ char *report_point_outcome(const struct trace_sweep_point *p, bool exact);
  * NULL: the driver says nothing like it. */
 char *report_unseen_words(const struct device_report *d);
 
-/* mismatch.c: one kind of mismatch, a sentence or two */
-void report_mismatch_text(const struct trace_mismatch *m, FILE *out);
-
 /* Shared by report and peak (residual.c). */
 void report_residual_text(const struct device_report *d, FILE *out, bool exact);
 void report_residual_json(const struct device_report *d, struct json *j);
@@ -139,21 +137,27 @@ void report_growth_unknown_text(const struct growth *g, FILE *out);
 void report_growth_text(struct trace *t, const struct growth *g, FILE *out, bool exact, bool full);
 void report_growth_json(struct trace *t, const struct growth *g, struct json *j);
 
-/* Bounds on a lower peak, shared by report and peak (savings.c); nothing if unknown. */
+/* Computes d->causes from the step, savings and growth, which must be loaded (causes.c). */
+void report_load_causes(struct trace *t, struct device_report *d, const struct trace_step_memory *m);
+void report_causes_text(const struct device_report *d, FILE *out, bool exact);
+void report_causes_json(const struct device_report *d, struct json *j); /* an object */
+
+/* Bounds on a lower peak; nothing if unknown. */
 void report_savings_text(const struct savings *s, FILE *out, bool exact);
 void report_savings_json(const struct savings *s, struct json *j);
-
-/* bounds.c */
-void report_bounds_text(const struct trace *t, FILE *out);
-void report_bounds_json(const struct trace *t, struct json *j);
 
 /* That no GPU was involved, where none was: a line, in the report of the simulated driver, too; every other
  * page has it of a dry run. */
 void report_mark_text(const struct trace *t, FILE *out);
 void report_dry_text(const struct trace *t, FILE *out);
 
-/* What was lost, folded or is not proven, and with COMPLETE that nothing was. */
+/* What was lost, folded or is not proven, and with COMPLETE that nothing was (losses.c). */
 void report_losses_text(const struct report *r, FILE *out, bool complete);
+void report_losses_json(const struct trace *t, struct json *j);       /* members of the open object */
+void report_bounds_text(const struct trace *t, FILE *out);            /* of it, what is too high */
+void report_mismatch_text(const struct trace_mismatch *m, FILE *out); /* one kind, a sentence or two */
+/* What PART of a page lacks because others' code is not as it was taken for granted (trace_unproven). */
+void report_unproven(const struct trace *t, const char *part, int indent, FILE *out);
 /* Whether no event was lost, and no call is known to have gone past the recording. */
 bool report_is_complete(const struct report *r);
 /* Whether a framework's blocks lived at the allocated peak. */

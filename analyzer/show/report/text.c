@@ -6,118 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "causes.h"
 #include "code.h"
 #include "parts.h"
 #include "report.h"
-#include "unproven.h"
 #include "unused.h"
 #include "base/page.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "base/wrap.h"
-#include "trace/loss.h"
 
 #define B(n) units_bytes(n, exact).s
-
-bool report_is_complete(const struct report *r)
-{
-    for (size_t i = 0; i < r->device_count; i++)
-        if (r->devices[i].unseen > 0)
-            return false;
-    return trace_whole(r->trace);
-}
-
-/* The headline is about events.  If the end may be missing, or calls may have bypassed the recording, it is
- * not known whether all events are there. */
-static void print_complete(const struct report *r, FILE *out, bool complete)
-{
-    const struct trace *t = r->trace;
-    for (size_t i = 0; i < r->device_count; i++) {
-        char *words = report_unseen_words(&r->devices[i]);
-        if (words)
-            wrap_print(out, 0, 2,
-                       "UNSEEN: %s: the driver says that the process uses them, beside what was recorded and "
-                       "what calls were measured to take",
-                       words);
-        free(words);
-    }
-    if (!complete || !report_is_complete(r))
-        return;
-    fprintf(out, "complete: no events lost");
-    if (t->reports == UNKNOWN || t->reports == 0)
-        fprintf(out, "; no framework reported its totals");
-    else if (t->reports_mismatched <= 0 && !trace_disagreements(t))
-        fprintf(out, "; our totals equal the framework's in all %s", units_count(t->reports, "report").s);
-    fputc('\n', out);
-}
-
-static void print_loss(const struct trace_loss *l, FILE *out)
-{
-    const char *why = l->why ? shown(l->why) : "unknown";
-    struct text from = units_time(l->t_first);
-    if (l->kind == LOSS_EVENTS)
-        fprintf(out, "LOST: %s from %s on: %s\n", units_count(l->events, "event").s, from.s, why);
-    else if (l->contract ||
-             (l->code && !strcmp(l->code, vs_loss_code(VS_LOSS_IMPORTED)))) /* of the whole run */
-        fprintf(out, "NOTE: %s\n", why);
-    else
-        fprintf(out, "%s: from %s on: %s\n", l->kind == LOSS_GAP ? "GAP" : "NOTE", from.s, why);
-}
-
-/* Prints which detail is not in the file, from when to when. */
-static void print_folded(const struct trace *t, FILE *out)
-{
-    const struct trace_folded *f = &t->folded;
-    if (f->stretches > 0) {
-        fprintf(out, "folded: %lld of %s, from %s to %s", (long long)f->events,
-                units_count(t->events, "event").s, units_time(f->from).s, units_time(f->to).s);
-        if (t->steps > 0)
-            fprintf(out, " (steps %lld to %lld)", (long long)f->first_step, (long long)f->last_step);
-        fprintf(out,
-                ", stand with their ranges and samples as %s, to stay below VRAMSCOPE_MAX_BYTES; no peak is "
-                "affected\n",
-                units_count(f->stretches, "sum").s);
-    }
-    if (t->unwritten > 0)
-        fprintf(
-            out,
-            "NO ROOM: %s from %s on have no rows: VRAMSCOPE_MAX_BYTES is too small for what lives; totals "
-            "and peaks count them\n",
-            units_count(t->unwritten, "event").s, units_time(t->unwritten_from).s);
-}
-
-/* Missing events come first. */
-void report_losses_text(const struct report *r, FILE *out, bool complete)
-{
-    const struct trace *t = r->trace;
-    for (int kind = LOSS_EVENTS; kind <= LOSS_GAP; kind++)
-        for (size_t i = 0; i < t->loss_count; i++)
-            if (t->losses[i].kind == (enum trace_loss_kind)kind)
-                print_loss(&t->losses[i], out);
-    print_complete(r, out, complete);
-    for (size_t i = 0; i < t->loss_count; i++)
-        if (t->losses[i].kind == LOSS_NOTE)
-            print_loss(&t->losses[i], out);
-    report_bounds_text(t, out);
-    for (size_t i = 0; i < t->mismatch_count; i++)
-        report_mismatch_text(&t->mismatches[i], out);
-    print_folded(t, out);
-    if (t->recovered)
-        fprintf(out, "recovered: %s merged from the journal that the process left\n",
-                units_count(t->recovered, "event").s);
-    else if (t->end == TRACE_END_MERGED)
-        wrap_print(
-            out, 0, 2,
-            t->came_to_exit == 1 ? "the process came to its exit in good order before all was written "
-                                   "(VRAMSCOPE_EXIT_MS); everything up to its end is here"
-            : t->came_to_exit == 0
-                ? "the process was killed, or left without its exit handlers (_exit, exec); everything up to "
-                  "its end is here"
-                : "the process did not end in good order, or not all was written by then "
-                  "(VRAMSCOPE_EXIT_MS); everything up to its end is here");
-}
 
 void report_mark_text(const struct trace *t, FILE *out)
 {

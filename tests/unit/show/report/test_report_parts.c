@@ -5,7 +5,6 @@
 #include "read/curve.h"
 #include "read/held.h"
 #include "read/steps.h"
-#include "show/report/causes.h"
 #include "show/report/report.h"
 
 static char asked[256];
