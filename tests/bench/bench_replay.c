@@ -2,6 +2,7 @@
  * bench_replay.c - how fast the policies of `whatif` replay, and what each holds over what is alive.
  *
  *   bench_replay [--policy NAME] [--times N] INPUT...
+ *   bench_replay --digest INPUT...       what each policy decides, as a number (placement_digest.h)
  *
  * INPUT is a recording, run.db*N (the same N times over), or a mix, mix:EVENTS:ALIVE:STREAMS[:SEED].
  * A mix asks for random sizes between 256 B and 64 MiB, evenly by their logarithm, and frees a random block
@@ -18,6 +19,7 @@
 #include "read/guard.h"
 #include "read/tape.h"
 #include "replay/replay.h"
+#include "unit/replay/placement_digest.h"
 
 struct input {
     struct trace_tape tape;
@@ -171,6 +173,57 @@ static void replay(const struct trace_tape *tape, int policy, struct replay_resu
 
 static const char *const names[] = {"torch-native", "torch-expandable", "arena", "packed"};
 
+/* ---- what was decided ---- */
+
+static struct placement_list list_of(const struct trace_tape *tape)
+{
+    struct placement_list list = {.ids = tape->ids};
+    list.at = xrealloc(NULL, (tape->n + 1) * sizeof *list.at);
+    for (size_t i = 0; i < tape->n; i++) {
+        const struct tape_event *e = &tape->at[i];
+        int stream = e->stream < PLACEMENT_STREAMS ? e->stream : PLACEMENT_ANY;
+        if (e->what == TAPE_ALLOC || e->what == TAPE_FREE)
+            list.at[list.n++] = (struct placement_event){.size = e->size,
+                                                         .id = e->id,
+                                                         .stream = e->what == TAPE_ALLOC ? stream : -1,
+                                                         .deferred = e->deferred};
+    }
+    return list;
+}
+
+static uint64_t digest_of_result(const struct replay_result *r)
+{
+    uint64_t digest = 1, bytes = 0;
+    const uint64_t figures[] = {
+        r->reserved,      r->blocks_most,     r->events,      r->retries,
+        r->ran_out,       (uint64_t)r->out_t, r->out_size,    r->out_live,
+        r->out_reserved,  r->blocks,          r->blocks_same, r->segments,
+        r->segments_same, r->segments_more,   r->bound,       (uint64_t)r->out_at_start};
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        digest = placement_mix(digest, figures[i]);
+    for (const char *c = r->method; c && *c; c++)
+        bytes = bytes * 31 + (unsigned char)*c;
+    return placement_mix(digest, bytes);
+}
+
+static void write_digests(const struct trace_tape *tape)
+{
+    struct placement_list list = list_of(tape);
+    struct replay_result r;
+    for (int p = 0; p < 4; p++) {
+        replay(tape, p, &r);
+        uint64_t digest = digest_of_result(&r);
+        if (p == 2)
+            digest = placement_mix(digest, placement_of_arena(&list, &(struct placement_setting){0}));
+        if (p == 2)
+            digest = placement_mix(digest, placement_of_arena(&list, &(struct placement_setting){.lag = 30}));
+        if (p == 3)
+            digest = placement_mix(digest, placement_of_packing(&list));
+        printf("  %-16s %016" PRIx64 "\n", names[p], digest);
+    }
+    free(list.at);
+}
+
 /* ---- the whole ---- */
 
 static void write_speeds(const struct trace_tape *tape, const char *only, int times,
@@ -196,10 +249,15 @@ int main(int argc, char **argv)
 {
     const char *only = NULL;
     int times = 3;
+    bool digest = false;
     for (int a = 1; a < argc; a++) {
         struct input in;
         if (!strcmp(argv[a], "--policy") && a + 1 < argc) {
             only = argv[++a];
+            continue;
+        }
+        if (!strcmp(argv[a], "--digest")) {
+            digest = true;
             continue;
         }
         if (!strcmp(argv[a], "--times") && a + 1 < argc) {
@@ -213,13 +271,17 @@ int main(int argc, char **argv)
         struct replay_result live;
         replay_live(&in.tape, 0, &live);
         printf("%s: %" PRIu64 " events\n", argv[a], live.events);
-        write_speeds(&in.tape, only, times, &live);
+        if (digest)
+            write_digests(&in.tape);
+        else
+            write_speeds(&in.tape, only, times, &live);
         trace_free_tape(&in.tape);
         if (in.recorded)
             trace_close(&in.trace);
     }
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("at most %ld MiB\n", usage.ru_maxrss >> 10);
+    if (!digest)
+        printf("at most %ld MiB\n", usage.ru_maxrss >> 10);
     return 0;
 }
