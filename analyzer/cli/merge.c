@@ -16,7 +16,6 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "read/guard.h"
-#include "read/lives.h"
 #include "read/replace.h"
 #include "read/trace.h"
 #include "read/sweep.h"

@@ -13,7 +13,6 @@
 #include "plot/overlay.h"
 #include "plot/sweep_picture.h"
 #include "plot/window.h"
-#include "read/lives.h"
 #include "read/replace.h"
 #include "read/living.h"
 #include "read/sweep.h"

@@ -15,7 +15,6 @@
 #include "base/shown.h"
 #include "files.h"
 #include "read/guard.h"
-#include "read/lives.h"
 #include "read/replace.h"
 #include "read/symbols.h"
 #include "view/name.h"

@@ -71,9 +71,6 @@ struct trace_scope {
 /* The MOST that took longest, in the order of their pushes; *TOTAL: how many there are in the file. */
 int trace_scopes(struct trace *t, size_t most, struct trace_scope **out, size_t *n, size_t *total);
 
-/* The numbers (process.id) of the file's processes, in order. */
-int trace_process_ids(struct trace *t, int64_t **out, size_t *n);
-
 /* Stretches that were folded, one row each. */
 struct trace_stretch {
     int64_t from, to, events;

@@ -18,7 +18,6 @@
 
 #include "core/contracts.h"
 #include "guard.h"
-#include "lives.h"
 #include "sql.h"
 #include "trace/loss.h"
 #include "trace/store/merge.h"

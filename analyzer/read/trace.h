@@ -177,6 +177,8 @@ int trace_open_process(struct trace *t, const char *path, int64_t process);
  * another. */
 int trace_open_brief(struct trace *t, const char *path, int64_t process);
 void trace_close(struct trace *t);
+/* The numbers (process.id) of the file's processes, in order. */
+int trace_process_ids(struct trace *t, int64_t **out, size_t *n);
 /* Whether the file is known to have its whole run: it has the end, no event was lost, and no call bypassed
  * the recording. */
 bool trace_whole(const struct trace *t);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "check.h"
-#include "read/lives.h"
 #include "read/ooms.h"
 #include "read/sweep.h"
 #include "show/ranks/ranks.h"
