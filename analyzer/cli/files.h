@@ -8,6 +8,7 @@
 #include "analysis/relabel.h"
 #include "base/json.h"
 #include "show/ranks/ranks.h"
+#include "show/report/report.h"
 
 struct files {
     char **at;
@@ -20,11 +21,25 @@ struct files {
 int files_find(struct files *f, const char *command, char **operands, int n, struct relabel *r, bool spread);
 void files_free(struct files *f);
 
-/* Shows one, SEVERAL: as one of those; J: NULL for text.  The exit status. */
-typedef int files_show_one(const char *file, const void *options, struct json *j, bool several,
-                           struct ranks_seen *seen);
-/* All of them, on a page or as the list "files" of a document, and what is missing of a job; frees F. */
-int files_show(struct files *f, bool json, files_show_one *show, const void *options);
+/* What a command shows of a file, and of a device in it: the exit status.  J: NULL for text. */
+typedef int files_show_one(struct report *r, const void *options, struct json *j);
+typedef int files_show_device(const struct report *r, const struct device_report *d, const void *options,
+                              struct json *j);
+
+struct file_page {
+    const char *command;
+    struct relabel *relabel;
+    bool json, names; /* names: those of call stacks are looked up first */
+    unsigned parts;   /* of the report */
+    files_show_one *show;
+    const void *options;
+};
+
+/* All files of N operands, on a page or as the list "files" of a document, and what is missing of a job. */
+int files_show(const struct file_page *p, char **operands, int n);
+/* Those of a file's devices that are asked about; UNKNOWN: all. */
+int files_devices(const struct report *r, int64_t device, files_show_device *show, const void *options,
+                  struct json *j);
 
 /* 0, or 2, said, where STEPS, FROM and TO (UNKNOWN: the end) are no one stretch of time. */
 int files_stretch(const char *command, const int64_t *steps, int64_t from, int64_t to);

@@ -5,16 +5,10 @@
  * The groups of every question sum to the peak to the byte; where they don't, the difference is a row of its
  * own.
  */
-#include <inttypes.h>
-#include <string.h>
-
 #include "base/commands.h"
-#include "base/wrap.h"
-#include "read/symbols.h"
 #include "read/ooms.h"
 #include "base/units.h"
 #include "peak_page.h"
-#include "read/absent.h"
 
 static const struct option_row rows[] = {
     {"by", 0, "line|layer|role|tensor|phase|category|library|stack|capture", ARG_INDEX, AT(only),
@@ -34,33 +28,14 @@ static const int64_t moment_role[] = {0, OOM_LAST, OOM_FIRST, OOM_LARGEST};
 
 /* ---- a file ---- */
 
-static void show_device(const struct report *r, const struct device_report *d, const struct options *o,
-                        struct json *j)
+static int show_device(const struct report *r, const struct device_report *d, const void *options,
+                       struct json *j)
 {
-    struct peak_page p = {.t = r->trace, .o = o, .d = d};
-    if (!d->allocated)
-        return;
-    if (j)
+    struct peak_page p = {.t = r->trace, .o = options, .d = d};
+    if (d->allocated && j)
         peak_json(&p, j);
-    else
+    else if (d->allocated)
         peak_text(&p);
-}
-
-static int show_devices(const struct report *r, const struct options *o, struct json *j)
-{
-    size_t shown = 0;
-    for (size_t i = 0; i < r->device_count; i++) {
-        if (o->choice.device != UNKNOWN && r->devices[i].device != o->choice.device)
-            continue;
-        if (!j && shown)
-            putchar('\n');
-        shown++;
-        show_device(r, &r->devices[i], o, j);
-    }
-    if (!shown && o->choice.device != UNKNOWN)
-        return complain("%s", absent_device(r->trace, o->choice.device));
-    if (!shown && !j)
-        puts(trace_no_device(r->trace));
     return EXIT_GOOD;
 }
 
@@ -110,47 +85,27 @@ static unsigned parts_of(const struct options *o)
     return o->only < 0 ? beside | REPORT_UNUSED : o->json ? beside : REPORT_HELD;
 }
 
-static int show_file(const char *file, const void *options, struct json *j, bool several,
-                     struct ranks_seen *seen)
+static int show_file(struct report *r, const void *options, struct json *j)
 {
     const struct options *o = options;
-    struct trace t;
-    struct report r;
-    if (relabel_open(&t, file, &o->relabel))
-        return complain("%s", t.why);
-    ranks_seen_add(seen, &t);
-    if (t.end != TRACE_END_RUNNING && (o->only < 0 || o->only == BY_STACK)) {
-        char why[256]; /* ignored: frames without names are shown as module+offset */
-        vs_symbols_fill(t.file, why, sizeof why);
-    }
-    t.oom_total = 0; /* not shown on this page */
-    int status =
-        report_load(&r, &t, parts_of(o)) || report_take_apart(&r) ? complain("%s", t.why) : EXIT_GOOD;
-    report_file_begin(&t, file, several, j);
-    if (!status)
-        status = o->at ? at_oom(&t, moment_role[o->at], o, j) : show_devices(&r, o, j);
-    if (!j && r.lost_events)
-        printf("\nLOST: %s; the peak may have been higher%s\n", units_count(r.lost_events, "event").s,
-               t.bound_count ? ", or lower" : "");
+    struct trace *t = r->trace;
+    int status = report_take_apart(r) ? complain("%s", t->why)
+                 : o->at              ? at_oom(t, moment_role[o->at], o, j)
+                                      : files_devices(r, o->choice.device, show_device, o, j);
+    if (!j && r->lost_events)
+        printf("\nLOST: %s; the peak may have been higher%s\n", units_count(r->lost_events, "event").s,
+               t->bound_count ? ", or lower" : "");
     if (!j)
-        report_bounds_text(&t, stdout);
-    report_file_end(j);
-    if (!trace_whole(&t))
-        status = exit_worse(status, EXIT_INCOMPLETE);
-    report_free(&r);
-    trace_close(&t);
+        report_bounds_text(t, stdout);
     return status;
 }
 
 static int call(void *options, char **operands, int n)
 {
     struct options *o = options;
-    struct files files;
-    if (n == 0)
-        return complain("peak: which file? vramscope peak FILE");
-    if (files_find(&files, "peak", operands, n, &o->relabel, true))
-        return EXIT_USAGE;
-    return files_show(&files, o->json, show_file, o);
+    bool stacks = o->only < 0 || o->only == BY_STACK;
+    return files_show(&(struct file_page){"peak", &o->relabel, o->json, stacks, parts_of(o), show_file, o},
+                      operands, n);
 }
 
 const struct command command_peak = {

@@ -3,12 +3,10 @@
  * would be lower at most without it.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/commands.h"
 #include "files.h"
 #include "show/report/waste.h"
-#include "read/absent.h"
 
 struct options {
     bool json, bytes, full;
@@ -25,9 +23,10 @@ static const struct option_row rows[] = {
     {"bytes", 'b', NULL, ARG_FLAG, AT(bytes), "exact bytes instead of rounded GiB"},
     {0}};
 
-static int show_device(const struct report *r, const struct device_report *d, const struct options *o,
+static int show_device(const struct report *r, const struct device_report *d, const void *options,
                        struct json *j)
 {
+    const struct options *o = options;
     struct waste_page p;
     int status = waste_page_load(&p, r, d) ? complain("%s", r->trace->why) : EXIT_GOOD;
     if (!status && j)
@@ -40,55 +39,17 @@ static int show_device(const struct report *r, const struct device_report *d, co
     return status;
 }
 
-static int show_devices(const struct report *r, const struct options *o, struct json *j)
-{
-    size_t shown = 0;
-    int status = EXIT_GOOD;
-    for (size_t i = 0; i < r->device_count; i++) {
-        if (o->device != UNKNOWN && r->devices[i].device != o->device)
-            continue;
-        if (!j && shown++)
-            putchar('\n');
-        status = exit_worse(status, show_device(r, &r->devices[i], o, j));
-    }
-    if (!shown && o->device != UNKNOWN && !j)
-        return complain("%s", absent_device(r->trace, o->device));
-    if (!shown && !j)
-        puts(trace_no_device(r->trace));
-    return status;
-}
-
-static int show_file(const char *file, const void *options, struct json *j, bool several,
-                     struct ranks_seen *seen)
+static int show_file(struct report *r, const void *options, struct json *j)
 {
     const struct options *o = options;
-    struct trace t;
-    struct report r;
-    if (relabel_open(&t, file, &o->relabel))
-        return complain("%s", t.why);
-    ranks_seen_add(seen, &t);
-    t.oom_total = 0; /* not asked here */
-    int status = report_load(&r, &t, 0) ? complain("%s", t.why) : EXIT_GOOD;
-    report_file_begin(&t, file, several, j);
-    if (!status)
-        status = show_devices(&r, o, j);
-    report_file_end(j);
-    if (!trace_whole(&t))
-        status = exit_worse(status, EXIT_INCOMPLETE);
-    report_free(&r);
-    trace_close(&t);
-    return status;
+    return files_devices(r, o->device, show_device, o, j);
 }
 
 static int call(void *options, char **operands, int n)
 {
     struct options *o = options;
-    struct files files;
-    if (n == 0)
-        return complain("waste: which file? vramscope waste FILE");
-    if (files_find(&files, "waste", operands, n, &o->relabel, true))
-        return EXIT_USAGE;
-    return files_show(&files, o->json, show_file, o);
+    return files_show(&(struct file_page){"waste", &o->relabel, o->json, false, 0, show_file, o}, operands,
+                      n);
 }
 
 const struct command command_waste = {
