@@ -97,7 +97,7 @@ void *vs_real_under(enum vs_api api)
 
 void *vs_cuda_real(const char *name)
 {
-    return strcmp(name, "cuMemExportToShareableHandle") == 0 ? (void *)export_handle : NULL;
+    return NULL;
 }
 
 static CUresult get_current(CUcontext *context)
@@ -118,6 +118,7 @@ static int begin(void **state)
     vs_served[0].cuda.prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     atomic_store(&vs_served[0].arena, arena);
     atomic_store(&vs_call_table[VS_CALL_cuCtxGetCurrent], (void *)get_current);
+    atomic_store(&vs_call_table[VS_CALL_cuMemExportToShareableHandle], (void *)export_handle);
     open_count = 0;
     return 0;
 }
