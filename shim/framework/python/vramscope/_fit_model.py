@@ -16,8 +16,6 @@ import contextlib
 import os
 import sys
 
-from vramscope import _adapters
-
 _TYPES = {"bf16": ("bfloat16", None), "fp16": ("float16", None), "fp32": ("float32", None), "bf16-mixed": ("float32", "bfloat16"), "fp16-mixed": ("float32", "float16")}
 _OPTIMIZERS = ("adamw", "adamw-fused", "adamw8bit", "adafactor", "sgd", "muon")
 # a model's head, where its config names none: the first of transformers' that knows the type
@@ -114,6 +112,18 @@ def _checkpointed(model, adapters):
     if adapters:
         model.enable_input_require_grads()
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
+def _with_adapters(model, words):
+    """LoRA's, of WORDS, RANK[:TARGETS]"""
+    try:
+        import peft
+    except ImportError:
+        refuse("--lora and --qlora need the package peft: pip install peft")
+    rank, _, targets = words.partition(":")
+    if not rank.isdigit() or int(rank) < 1:
+        refuse(f"--lora takes RANK or RANK:TARGETS, as 16:q_proj,v_proj, not '{words}'")
+    return peft.get_peft_model(model, peft.LoraConfig(r=int(rank), target_modules=targets.split(",") if targets else "all-linear"))
 
 
 # ---- the optimizer ----
@@ -232,7 +242,7 @@ def main(words):
     batch = inputs_of(config, kind, o.batch, o.seq, getattr(torch, _TYPES[o.dtype][0]))
     model = _made(o, config, kind, torch)
     if o.lora or o.qlora:
-        model = _adapters.with_adapters(model, o.lora or o.qlora, refuse)
+        model = _with_adapters(model, o.lora or o.qlora)
     model.train()
     if o.checkpoint:
         _checkpointed(model, bool(o.lora or o.qlora))
