@@ -55,8 +55,7 @@ def holds(name, look, *args):
 def asked_of(torch):
     """(its engine's task, whether Dynamo compiles), functions that are asked at each call."""
     # Dynamo treats both as constants; the first costs an ordinary call next to nothing.
-    compiling = getattr(torch.compiler, "is_dynamo_compiling", None) or torch.compiler.is_compiling
-    return torch._C._current_graph_task_id, compiling
+    return torch._C._current_graph_task_id, torch.compiler.is_dynamo_compiling
 
 
 def state(torch):

@@ -278,12 +278,7 @@ def _end_generate():
 def _tracing():
     """Whether torch.compile is at work: it calls autograd on tensors without memory."""
     guards = sys.modules.get("torch._guards")
-    if guards is None:
-        return False
-    try:
-        return getattr(guards._TLS, "tracing_context", None) is not None  # what try_get() returns
-    except AttributeError:
-        return guards.TracingContext.try_get() is not None
+    return guards is not None and getattr(guards._TLS, "tracing_context", None) is not None  # what TracingContext.try_get() returns
 
 
 def _tell_not_called(t, tensors):
@@ -489,14 +484,6 @@ def _put(owner, name, wrapper, kind=lambda function: function):
     vramscope_dynamo.skip(wrapper)
 
 
-def _scaler_class(torch):
-    amp = getattr(torch, "amp", None)
-    found = getattr(amp, "GradScaler", None)
-    if found is None:  # torch before 2.3
-        found = getattr(getattr(getattr(torch, "cuda", None), "amp", None), "GradScaler", None)
-    return found if found is not None and "step" in found.__dict__ else None
-
-
 def _call_toy(torch):
     """A call without memory or parameters, which names no phase, and whose layer is nobody's."""
     toy, seen, t = torch.nn.Identity(), [], _threads.own
@@ -521,8 +508,7 @@ def _install_modules(torch):
     if not vramscope_contracts.holds("module_call", _call_toy, torch):
         module.__call__ = call
         return
-    # an older torch may say that it compiles while it runs modules (torch.export), which only the wrapper asks
-    _direct = hasattr(torch.compiler, "is_dynamo_compiling") and vramscope_calls.install(wrapper, call)
+    _direct = vramscope_calls.install(wrapper, call)
 
 
 def _install_backward(torch):
@@ -554,12 +540,12 @@ def _install_optimizers(torch):
         return
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-    optimizer, scaler = torch.optim.Optimizer, _scaler_class(torch)
+    optimizer, scaler = torch.optim.Optimizer, getattr(torch.amp, "GradScaler", None)
     _optimizer_code = _code_of_optimizer_wrapper(optimizer)
     register_optimizer_step_pre_hook(_before_optimizer)
     register_optimizer_step_post_hook(_after_optimizer)
     _put(optimizer, "__init__", _wrap_constructor(optimizer.__init__))
-    if scaler is not None:
+    if "step" in vars(scaler or object):
         _put(scaler, "step", _wrap_scaler_step(scaler.step))
 
 
