@@ -37,7 +37,6 @@ RANGE = "pytest.test"  # a name that no program gives
 KEY = "vramscope-test %d"
 _PID = "PYTEST_VRAMSCOPE_PID"  # the process that has executed itself again
 _OUTPUT = "PYTEST_VRAMSCOPE_OUTPUT"  # where the recordings lie
-_LINK = "PYTEST_VRAMSCOPE_LINK"  # the directory of the link to the library, where there is one
 _WAIT = 20  # seconds for a test's last event to be in its file; as a rule it takes a tenth
 _numbers = itertools.count(1)  # of the tests of this process, those that a test runs by pytest.main included
 
@@ -93,36 +92,11 @@ def _stand_ins(library):
 
 def _set_dry(environment, library, card):
     libraries, places = _stand_ins(library)
-    for path in libraries:
-        if re.search(r"[\s:]", path):
-            raise pytest.UsageError("--vramscope-dry: LD_PRELOAD can't name %s, there is a blank or a colon in it: install vramscope elsewhere" % path)
     environment["LD_PRELOAD"] = ":".join([environment["LD_PRELOAD"], *libraries])
     environment["LD_LIBRARY_PATH"] = ":".join(places + [part for part in [os.environ.get("LD_LIBRARY_PATH")] if part])
     environment.update(SIMCUDA_DRY="1", SIMCUDA_GPU=card, SIMCUDA_BANNER="0", VRAMSCOPE_DRY="1", VRAMSCOPE_DRY_STEPS="all", VRAMSCOPE_DRY_SETUP="gpu=%s,steps=all,values=first" % card)
     environment["PYTHONPATH"] = ":".join([os.path.dirname(os.path.dirname(os.path.abspath(__file__)))] + [part for part in [os.environ.get("PYTHONPATH")] if part])
     environment.pop("CUDA_VISIBLE_DEVICES", None)  # of the machine's own
-
-
-def _without_blanks(library):
-    """LD_PRELOAD splits at blanks and colons: a link has none.  The path, and the directory that was made for a link, or None."""
-    if not re.search(r"[\s:]", library):
-        return library, None
-    for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):
-        if re.search(r"[\s:]", parent):
-            continue
-        try:
-            directory = tempfile.mkdtemp(prefix="vramscope-library-", dir=parent)
-        except OSError:
-            continue
-        link = os.path.join(directory, "libvramscope.so")
-        os.symlink(library, link)
-        return link, directory
-    raise pytest.UsageError("--vramscope: LD_PRELOAD can't name %s, there is a blank or a colon in it, and no link can be made: install vramscope elsewhere" % library)
-
-
-def _remove(directory):
-    if directory:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _is_program():
@@ -147,8 +121,9 @@ def _execute_again(config, output, card):
     library = _find_library()
     if library is None:
         raise pytest.UsageError("--vramscope: libvramscope.so is not where this package and the command `vramscope` are: install vramscope anew")
+    if re.search(r"[\s:]", library):
+        raise pytest.UsageError("--vramscope: LD_PRELOAD can't name %s, there is a blank or a colon in it: install vramscope elsewhere" % library)
     if os.environ.get(_PID) == str(os.getpid()):
-        _remove(os.environ.get(_LINK))
         raise pytest.UsageError("--vramscope: executed again with LD_PRELOAD=%s, and it is not loaded: try `vramscope doctor`" % library)
     if not _is_program():
         raise pytest.UsageError("--vramscope: pytest is called by another program: run that under `vramscope run`")
@@ -159,13 +134,9 @@ def _execute_again(config, output, card):
     environment = dict(os.environ)
     environment[_PID] = str(os.getpid())
     environment[_OUTPUT] = directory
-    path, link = _without_blanks(library)
-    environment["LD_PRELOAD"] = path + (":" + there if there else "")
+    environment["LD_PRELOAD"] = library + (":" + there if there else "")
     if card:
         _set_dry(environment, library, card)
-    environment.pop(_LINK, None)
-    if link:
-        environment[_LINK] = link
     environment["VRAMSCOPE_OUTPUT"] = os.path.join(directory, "pytest-%p.db")
     capture = config.pluginmanager.getplugin("capturemanager")
     if capture is not None:  # what it has taken of the descriptors would be lost with this image of the process
@@ -195,6 +166,10 @@ def pytest_configure(config):
     )
     if config.getoption("--vramscope"):
         config.pluginmanager.register(_Plugin(config), "vramscope-recording")
+
+
+def _unrecorded_environment():
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
 # ---- limits ----
@@ -267,10 +242,9 @@ class _Reader:
 
     def ask(self, **question):
         if self._process is None:
-            environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
             script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_pytest_reader.py")
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, universal_newlines=True
+                [sys.executable, "-I", "-S", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_unrecorded_environment(), universal_newlines=True
             )
         try:
             self._process.stdin.write(json.dumps(question) + "\n")
@@ -320,10 +294,9 @@ class _Plugin:
     def _has_gpu(self):
         """Whether a GPU could be used, asked in a process of its own."""
         if self.gpu is None:
-            environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
             code = "import ctypes, sys; n = ctypes.c_int(); cuda = ctypes.CDLL('libcuda.so.1'); sys.exit(cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(n)) or n.value < 1)"
             self.gpu = bool(os.environ.get("SIMCUDA_DRY")) or subprocess.run(
-                [sys.executable, "-I", "-S", "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+                [sys.executable, "-I", "-S", "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_unrecorded_environment()
             ).returncode == 0
         return self.gpu
 
@@ -448,24 +421,20 @@ class _Plugin:
 
     def pytest_unconfigure(self):
         """The recordings go, unless they are wanted: the last writer of a file is the library, at this process's end."""
-        directories = [os.environ.get(_LINK)]
-        if not self.config.getoption("--vramscope-output"):
-            directories.append(os.environ.get(_OUTPUT))
-        directories = [directory for directory in directories if directory]
-        if directories and os.environ.get(_PID) == str(os.getpid()):
+        directory = os.environ.get(_OUTPUT)
+        if directory and not self.config.getoption("--vramscope-output") and os.environ.get(_PID) == str(os.getpid()):
             import atexit
 
-            atexit.register(_remove_later, directories)
+            atexit.register(_remove_later, directory)
 
 
-def _remove_later(directories):
-    """A child of no descriptor of ours removes DIRECTORIES when this process has gone, and its recording is complete."""
+def _remove_later(directory):
+    """A child of no descriptor of ours removes DIRECTORY when this process has gone, and its recording is complete."""
     code = (
         "import os, shutil, sys, time\nwhile os.path.exists('/proc/' + sys.argv[1]): time.sleep(0.05)\n"
-        "for directory in sys.argv[2:]: shutil.rmtree(directory, True)"
+        "shutil.rmtree(sys.argv[2], True)"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", code, str(os.getpid()), *directories],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, start_new_session=True,
+        [sys.executable, "-I", "-S", "-c", code, str(os.getpid()), directory],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_unrecorded_environment(), start_new_session=True,
     )
