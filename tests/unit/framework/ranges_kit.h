@@ -146,8 +146,6 @@ static inline const char *name_of(const struct vs_event *e)
     return strings[e->address];
 }
 
-#define MARKER VS_SOURCE_MARKER
-
 /* ---- of a test ---- */
 
 #define MARKER VS_SOURCE_MARKER

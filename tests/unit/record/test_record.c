@@ -62,38 +62,31 @@ IN_CHILD(the_range_is_asked_for_where_the_lines_do_not_say_it)
     CHECK(e[0].range == 5 && e[1].range == 17 && e[2].range == 0);
 }
 
-IN_CHILD(without_stacks_no_event_has_one)
+static void stacks_of(unsigned which, uint32_t of_alloc, uint32_t of_block)
 {
     struct vs_event *e;
-    vs_options.stacks = VS_STACKS_OFF;
-    alloc(1);
-    record(VS_OP_BLOCK_ALLOC, 1);
-    vs_drain_finish();
-    CHECK(load(in_dir("run.db"), &e) == 2);
-    CHECK(e[0].stack == 0 && e[1].stack == 0);
-}
-
-IN_CHILD(with_driver_stacks_blocks_have_none)
-{
-    struct vs_event *e;
-    vs_options.stacks = VS_STACKS_DRIVER;
-    alloc(1);
-    record(VS_OP_BLOCK_ALLOC, 1);
-    vs_drain_finish();
-    CHECK(load(in_dir("run.db"), &e) == 2);
-    CHECK(e[0].stack == 23 && e[1].stack == 0);
-}
-
-IN_CHILD(with_all_stacks_blocks_have_one_too_and_what_ends_has_none)
-{
-    struct vs_event *e;
-    vs_options.stacks = VS_STACKS_ALL;
+    vs_options.stacks = which;
     alloc(1);
     record(VS_OP_BLOCK_ALLOC, 1);
     record(VS_OP_BLOCK_FREE, 1);
     vs_drain_finish();
     CHECK(load(in_dir("run.db"), &e) == 3);
-    CHECK(e[0].stack == 23 && e[1].stack == 23 && e[2].stack == 0);
+    CHECK(e[0].stack == of_alloc && e[1].stack == of_block && e[2].stack == 0);
+}
+
+IN_CHILD(without_stacks_no_event_has_one)
+{
+    stacks_of(VS_STACKS_OFF, 0, 0);
+}
+
+IN_CHILD(with_driver_stacks_blocks_have_none)
+{
+    stacks_of(VS_STACKS_DRIVER, 23, 0);
+}
+
+IN_CHILD(with_all_stacks_blocks_have_one_too_and_what_ends_has_none)
+{
+    stacks_of(VS_STACKS_ALL, 23, 23);
 }
 
 static void *start_at_once(void *barrier)

@@ -7,6 +7,16 @@
 #define _GNU_SOURCE
 #include "job_kit.h"
 
+/* An allocation of so many bytes, by which it is found again. */
+static void lives(struct job *job, uint64_t size, uint32_t stack)
+{
+    emit(job->j, &(struct vs_event){.op = VS_OP_ALLOC,
+                                    .space = VS_SPACE_DEVICE,
+                                    .address = size << 12,
+                                    .size = size,
+                                    .stack = stack});
+}
+
 TEST(owner_is_the_first_library_that_is_not_cudas)
 {
     struct job job;
@@ -20,9 +30,7 @@ TEST(owner_is_the_first_library_that_is_not_cudas)
         stack = vs_journal_stack(job.j, stack,
                                  vs_journal_frame(job.j, 0x1000u * (unsigned)(i + 1) + 5, module[i]));
     }
-    emit(job.j,
-         &(struct vs_event){
-             .op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .address = 0x1000, .size = 777, .stack = stack});
+    lives(&job, 777, stack);
     job_close(&job);
     assert_int_equal(ask(job.db, "SELECT owner='libnccl.so.2' AND size_bytes=777 FROM leak"), 1);
     assert_int_equal(ask(job.db, "SELECT count(*) FROM stack"), 3);
@@ -77,11 +85,7 @@ TEST(what_was_born_in_backward_has_a_line_that_ran_there_or_else_the_forwards)
                                      : kind == NODE ? marking(&job, VS_FRAME_NODE, "AddmmBackward0")
                                                     : marking(&job, VS_FRAME_LAYER, name));
         }
-        emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
-                                       .space = VS_SPACE_DEVICE,
-                                       .address = 0x1000 * (i + 1),
-                                       .size = i + 1,
-                                       .stack = stack});
+        lives(&job, i + 1, stack);
     }
     job_close(&job);
     for (size_t i = 0; i < n; i++) {
@@ -131,18 +135,10 @@ TEST(line_is_the_innermost_outside_of_torch_and_its_caller_the_programs_own)
     size_t n = sizeof files / sizeof *files;
     for (size_t i = 0; i < n; i++) {
         stack = vs_journal_stack(job.j, stack, python_frame(&job, files[i].file, (uint32_t)i + 1, "f"));
-        emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
-                                       .space = VS_SPACE_DEVICE,
-                                       .address = 0x1000 * (i + 1),
-                                       .size = i + 1,
-                                       .stack = stack});
+        lives(&job, i + 1, stack);
     }
     uint32_t alone = vs_journal_stack(job.j, 0, python_frame(&job, files[1].file, 0, "g"));
-    emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
-                                   .space = VS_SPACE_DEVICE,
-                                   .address = 0x100000,
-                                   .size = 99,
-                                   .stack = vs_journal_stack(job.j, alone, vs_journal_frame(job.j, 5, 0))});
+    lives(&job, 99, vs_journal_stack(job.j, alone, vs_journal_frame(job.j, 5, 0)));
     job_close(&job);
     for (size_t i = 0, own = 0, line = 0; i < n; i++) {
         char by[160] = "";
@@ -225,11 +221,7 @@ TEST(the_package_of_an_open_module_is_shown_and_wrappers_and_helpers_are_not)
                     ? marking(&job, VS_FRAME_NODE, "AddmmBackward0")
                     : python_frame(&job, files[k].file, (uint32_t)at + 1, files[k].function));
         }
-        emit(job.j, &(struct vs_event){.op = VS_OP_ALLOC,
-                                       .space = VS_SPACE_DEVICE,
-                                       .address = 0x1000 * (i + 1),
-                                       .size = i + 1,
-                                       .stack = stack});
+        lives(&job, i + 1, stack);
     }
     job_close(&job);
     for (size_t i = 0; i < n; i++) {
