@@ -300,7 +300,7 @@ shopt -s nullglob
 alone=tests/e2e/host/host_starved.sh # it takes a processor from all others
 # what `full` alone has: what tests/gpu measures, on a processor; and real programs for what unit tests hold
 elsewhere=(measuring/bench_ce_cpu arena/arena_measurements{,_torch} frameworks/{torch_compile_phases,unseen_programs} dry/{fit_largest_torch,torch_replays}
-    cli/whatif_{refused,stages} frameworks/torch_{tools,trainers} examples/torch_llama dry/runtime_figures)
+    cli/whatif_{refused,stages} frameworks/torch_{tools,trainers} recording/max_bytes install/wheel_installed examples/torch_llama dry/runtime_figures)
 # what reaches into PyTorch; the others have the older one
 with_newest=(frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} export/export_pytorch dry/{torch_agrees,ranks_alone,values_rules})
 if wanted lint; then

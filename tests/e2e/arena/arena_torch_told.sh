@@ -33,7 +33,7 @@ False True vramscope's arena can't tell what goes to
 END
 }
 told VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_OUTPUT="$dir/itself.db"
-told VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_OUTPUT="$dir/stack.db" TORCH_SHOW_CPP_STACKTRACES=1 TORCH_DISABLE_ADDR2LINE=1
+! in_full || told VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_OUTPUT="$dir/stack.db" TORCH_SHOW_CPP_STACKTRACES=1 TORCH_DISABLE_ADDR2LINE=1
 told "$BUILD/bin/vramscope" run --simulated -q --allocator=arena -o "$dir/given.db" -- env LD_PRELOAD="$asks:$shim"
 db=$dir/given.db
 expect_sql "SELECT group_concat(name, ' ') FROM (SELECT name FROM contract WHERE name LIKE 'torch_%' AND state = 'proven' AND name NOT IN ('torch_node', 'torch_birth', 'torch_state') ORDER BY name)" \

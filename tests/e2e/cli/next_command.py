@@ -2,7 +2,7 @@
 """Each sentence that ends without a result names the next step: next_command.txt has what is typed, the sentence, and what a user types next.
 
 Every row is tried in a folder of its own.  What is typed says that sentence and nothing else.  What is typed next is made of words that
-were typed or stand in the sentence, of names of files and of numbers; and it works.  Every sentence of the folders in HELD has a row, or
+were typed or stand in the sentence, of names of files and of numbers; and it works (typed by tests/run.sh full).  Every sentence of the folders in HELD has a row, or
 a reason in UNTRIED.  UPDATE=1 writes the sentences into the table, to be read.
 """
 import gzip
@@ -20,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SRC = os.path.normpath(os.path.join(HERE, "../../.."))
 BUILD = os.path.abspath(os.environ["BUILD"])
 TABLE = os.path.join(HERE, "next_command.txt")
+in_full = bool(os.environ.get("FULL"))  # tests/run.sh full types the next commands, too
 HELD = ("analysis", "base", "cli", "export", "fit", "law", "plot", "read", "run", "show", "sweep")
 
 CONFIG = b'''{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 100,
@@ -127,6 +128,8 @@ def try_row(row, files, folder):
     strange = strange_words(after, typed + row[1], folder)
     if strange:
         return f"next: nobody said {', '.join(strange)}"
+    if not in_full:
+        return None
     status, said = run(after, folder)
     if status in (2, 126, 127) or status < 0:
         return f"next: {after.strip()}: status {status}, {' / '.join(said)}"
@@ -270,7 +273,7 @@ def main():
     if os.environ.get("UPDATE"):
         with open(TABLE, "w") as file:
             file.write(text.split("\n\n")[0] + "\n\n" + "\n\n".join("\n".join(row) for row in rows) + "\n")
-    print("\n".join(wrong) or f"{len(rows)} sentences name the next step, and it works")
+    print("\n".join(wrong) or f"{len(rows)} sentences name the next step{', and it works' * in_full}")
     return 1 if wrong else 0
 
 

@@ -1,4 +1,4 @@
-"""driver_torch.py CASE - what a real PyTorch is given by the simulated driver in dry mode; run by driver_torch.sh."""
+"""driver_torch.py CASE... - what a real PyTorch is given by the simulated driver in dry mode; run by driver_torch.sh."""
 
 import ctypes
 import sys
@@ -97,4 +97,6 @@ def graph():
     assert static.numel() == 1 << 20
 
 
-globals()[sys.argv[1]]()
+for case in sys.argv[1:]:
+    globals()[case]()
+    torch.cuda.empty_cache()

@@ -13,14 +13,11 @@ dry() {
 case_of() { dry "$@" || fail "$*: $(tail -n 3 "$dir/err")"; }
 program=$(dirname "$0")/driver_torch.py
 
-case_of "$python" "$program" books
+case_of SIMCUDA_DEVICES=8 SIMCUDA_CAPACITY=1TiB "$python" "$program" books eight graph huge
 case_of "$python" "$program" trains >"$dir/first"
 case_of "$python" "$program" trains >"$dir/second"
 cmp "$dir/first" "$dir/second" || fail "two runs differ"
 case_of PYTORCH_ALLOC_CONF=expandable_segments:True PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "$python" "$program" trains >"$dir/expandable"
 [ "$(head -n 1 "$dir/first" | cut -d' ' -f1)" = "$(head -n 1 "$dir/expandable" | cut -d' ' -f1)" ] || fail "expandable segments change what is allocated"
-case_of SIMCUDA_CAPACITY=1TiB "$python" "$program" huge
 case_of SIMCUDA_CAPACITY=8GiB "$python" "$program" dies
-case_of SIMCUDA_DEVICES=8 "$python" "$program" eight
-case_of "$python" "$program" graph
 echo "PyTorch $("$python" -c 'from importlib.metadata import version; print(version("torch"))') runs on the driver's dry mode"

@@ -10,7 +10,6 @@ cd "$dir" || exit 1
 cat >train.py <<'PY'
 import os, sys
 import torch
-import torch.distributed.checkpoint as dcp
 
 width, caught = int(sys.argv[1]), len(sys.argv) > 2
 def step():
@@ -32,6 +31,8 @@ if width:
     torch.save({"model": model.state_dict(), "rng": torch.get_rng_state()}, "checkpoint.pt")
     assert os.path.getsize("checkpoint.pt") > sum(p.numel() * 4 for p in model.parameters())
     torch.set_rng_state(torch.load("checkpoint.pt", weights_only=True)["rng"])
+    import torch.distributed.checkpoint as dcp
+
     dcp.save(model.state_dict(), checkpoint_id="parts")
     dcp.load(model.state_dict(), checkpoint_id="parts")
     print("held", torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(), flush=True)
@@ -81,8 +82,10 @@ if "$python" -c 'from importlib.metadata import version; raise SystemExit(tuple(
 else
     grep -q '^    exact$' err || fail "the older one is taken, wherever it lies: $(cat err)"
 fi
-fit 0 --steps=all --expandable -- "$python" addresses.py
-grep -q '^    exact$' err || fail "addresses, expandable: $(cat err)"
+if in_full; then
+    fit 0 --steps=all --expandable -- "$python" addresses.py
+    grep -q '^    exact$' err || fail "addresses, expandable: $(cat err)"
+fi
 
 # blocks that another stream used are free once a GPU is done with them: at once, or when somebody has waited for it
 cat >streams.py <<'PY'
@@ -123,7 +126,9 @@ sed 's/^model = /torch.cuda.set_per_process_memory_fraction(0.008)\n&/' train.py
 fit 3 -- "$python" limited.py 4096
 tr -s ' \n' ' ' <out >words
 grep -q "^can't tell: out of memory .*; short by .* under PyTorch's limit of 1.12 GiB (set_per_process_memory_fraction); the driver was not asked have the program set no limit" words || fail "a limit of its own: $(cat out)"
-fit 0 -- "$python" limited.py 4096 caught
-grep -q '^  under its own limit, and went on after that refused it memory' out || fail "a limit of its own, caught: $(cat out)"
+if in_full; then
+    fit 0 -- "$python" limited.py 4096 caught
+    grep -q '^  under its own limit, and went on after that refused it memory' out || fail "a limit of its own, caught: $(cat out)"
+fi
 fit 3 -- "$python" -c 'import torch; torch.ones(9).sum()'
 grep -q 'imported PyTorch and never used a GPU' out || fail "on the CPU: $(cat out)"

@@ -1,4 +1,4 @@
-"""ranks.py CASE...: what a rank of many holds and gets, that runs alone; says "good" at the end."""
+"""ranks.py CASE...: what a rank of many holds and gets, that runs alone; says "good" after each."""
 import gc
 import os
 import sys
@@ -128,4 +128,4 @@ def waits():
 for case in sys.argv[1:]:
     globals()[case]()
     gc.collect()
-sys.stdout.write("good\n")  # at once: others write, too
+    print("good", flush=True)

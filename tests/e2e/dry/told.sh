@@ -89,17 +89,13 @@ bytes() { # FILE QUESTION NAME: of the rows of `peak --by QUESTION` whose name i
 rows = json.load(sys.stdin)["files"][0]["devices"][0]["by_" + sys.argv[1]]
 print(sum(r["size_bytes"] for r in rows if r[sys.argv[1]] == sys.argv[2]))' "$2" "$3"
 }
-run plain
-run again
-run reentrant
-run leak
-run died
-run ended
-run on
+made_again=(reentrant) refused=(ended)
+! in_full || made_again+=(again) refused+=(on)
+for how in plain leak died "${made_again[@]}" "${refused[@]}"; do run "$how"; done
 mib=$((1 << 20))
 snapshot=$(find kept.reentrant -name reentrant.pickle)
 "$V" import -o imported.db "$snapshot" >/dev/null || fail "the snapshot is not imported"
-for how in again reentrant imported; do
+for how in imported "${made_again[@]}"; do
     [ "$(bytes $how.db role "recomputed activation")" -ge $((3 * 16 * mib)) ] || fail "$how: what backward makes again is no activation: $("$V" peak --by role $how.db)"
 done
 [ "$(bytes plain.db role workspace)" -gt $((32 * mib)) ] || fail "no workspace: $("$V" peak --by role plain.db)"
@@ -115,7 +111,7 @@ grep -qE "^ +64.00 MiB +4 +16.00 MiB +train.py:$leak > model.py:10 Block.forward
 COLUMNS=300 "$V" report --all died.db >page || fail "the report of a refusal that was survived"
 grep -qE "^  [0-9.]+ MiB of what step 3 had made before it still lived when step 11 ended: what came after began with that, [0-9.]+ MiB of it made by train.py:$line > model.py:10 Block.forward$" page ||
     fail "what the refusal's step left: $(cat page)"
-for how in ended on; do # the exception ends the run; or, in the first step, nothing
+for how in "${refused[@]}"; do # the exception ends the run; or, in the first step, nothing
     "$V" peak --at=oom --json $how.db >page || fail "the peak at a refusal: $how"
     python3 -c 'import json
 roles = {row["role"]: row["size_bytes"] for row in json.load(open("page"))["files"][0]["devices"][0]["by_role"]}

@@ -68,9 +68,10 @@ written 0.5 0.5
 improved 1
 END
 
-shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_SKEW=3 VRAMSCOPE_DRY_KEEP=0.25 VRAMSCOPE_DRY_OVERFLOW=2)
-follow "$here/values_rules.py"
-told given <<'END'
+if in_full; then
+    shim_env=(VRAMSCOPE_DRY_STEPS=all VRAMSCOPE_DRY_SKEW=3 VRAMSCOPE_DRY_KEEP=0.25 VRAMSCOPE_DRY_OVERFLOW=2)
+    follow "$here/values_rules.py"
+    told given <<'END'
 loss 1.0 True True False
 mask (32,) 32 96
 experts [2, 3, 3, 3, 3, 3, 3, 12] True
@@ -84,6 +85,7 @@ endless False True True False True 0 True
 written 1.0 0.999999
 improved 3
 END
+fi
 
 # a program that is no file has lines, too
 shim_env=(VRAMSCOPE_DRY_STEPS=all)

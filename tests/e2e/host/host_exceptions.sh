@@ -181,7 +181,9 @@ flavour() { # NAME OPTION...
     shift
     g++ -O1 -fnon-call-exceptions -fasynchronous-unwind-tables -w "$@" -o "$dir/$name" "$dir/host.cpp" "$BUILD/sim/libcuda.so.1" -lpthread
 }
-for options in "" "-static-libgcc" "-static-libgcc -static-libstdc++"; do
+linked=("" "-static-libgcc -static-libstdc++")
+! in_full || linked+=("-static-libgcc")
+for options in "${linked[@]}"; do
     # shellcheck disable=SC2086
     flavour host $options || { [ -n "$options" ] && echo "not here: $options" && continue; fail "the program does not compile"; }
     for stacks in driver all; do

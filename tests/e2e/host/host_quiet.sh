@@ -87,7 +87,7 @@ command -v g++ >/dev/null && same g++ 'printf "#include <iostream>\n#include <st
 command -v git >/dev/null && same git 'git init -q r && cd r && git config user.name n && git config user.email e@x && git config gc.auto 0 && seq 100 >f && git add f && git commit -qm one && seq 200 >f && git commit -qam two && git log --format="%H %s" && git diff --stat HEAD~ && git fsck 2>&1 && rm -f .git/index'
 command -v perl >/dev/null && same perl 'perl -e "fork; wait; print qq(x); kill 15, \$\$"'
 same tar 'mkdir t && for i in 1 2 3; do seq $i >t/$i; done; tar --sort=name --mtime=@0 -czf - t | gzip -d | md5sum; find t -type f | sort | xargs cat; awk "BEGIN{print 2^10}"; dd if=/dev/zero bs=1k count=10 2>/dev/null | wc -c'
-if [ -n "${TEST_PYTHON:-}" ]; then
+if in_full && [ -n "${TEST_PYTHON:-}" ]; then
     same torch "$TEST_PYTHON -c 'import torch; torch.manual_seed(0); a = torch.randn(64, 64, requires_grad=True); (a @ a).sum().backward(); print(a.grad.sum().item(), torch.cuda.is_available())'"
     same numpy "$TEST_PYTHON -c 'import numpy; print(numpy.linalg.norm(numpy.arange(10000.0).reshape(100, 100)))'"
 fi

@@ -4,6 +4,7 @@
 #   $BUILD, $SRC, $HERE, $V   the build, the sources, the folder of the test, the command
 #   $D                        a folder of the test's own, in which it is from here on
 #   make_db NAME [option...]  a made-up recording (tests/data/make_db.py)
+#   in_full                   whether `tests/run.sh full` runs the test: then it tries more of the same
 #   no WHAT...                counts a failure; a test ends with [ $failures = 0 ]
 #   refused TEXT COMMAND...   status 2, and one line that has TEXT
 set -u
@@ -15,6 +16,7 @@ D=$(mktemp -d) || exit 1
 trap 'rm -rf "$D"' EXIT
 cd "$D" || exit 1
 failures=0
+in_full() { [ -n "${FULL:-}" ]; }
 no() { echo "FAILED: $*" && failures=$((failures + 1)); }
 make_db() { python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" "$@" || exit 1; }
 refused() {

@@ -13,8 +13,9 @@
 #   find_torch          $python, which has PyTorch built for CUDA; skips where there is none
 #   has_modules PYTHON MODULE...   whether it has them, none imported: PyTorch takes more than a second
 #   has_arena                      whether the build has one
-#   find_pythons                   $pythons: commands that start each CPython from 3.10 on that is here; those of TEST_PYTHONS
-#                                  (separated by colons) and of scripts/interpreters.sh too
+#   in_full                        whether `tests/run.sh full` runs the test: then it tries more of the same
+#   find_pythons                   $pythons: commands that start the oldest CPython from 3.10 on that is here and the newest, in_full
+#                                  each; those of TEST_PYTHONS (separated by colons) and of scripts/interpreters.sh too
 #   fail WHAT..., skip WHY
 #   $here, $SRC, $V, $tests, $shim   the test's folder, the sources, the command, the build's programs, the library
 #
@@ -37,6 +38,9 @@ unset CUDA_VISIBLE_DEVICES # of the machine that the tests run on
 shim_env=()
 export LD_LIBRARY_PATH=$BUILD/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
+oldest_and_newest() {
+    for p in "${pythons[@]}"; do "$p" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3], sys.argv[1])' "$p"; done | sort -V | sed -n '1p;$p' | cut -d' ' -f2- | uniq
+}
 find_pythons() {
     local given p what seen=
     pythons=()
@@ -51,6 +55,7 @@ if sys.version_info >= (3, 10) and sys.implementation.name == "cpython": print(s
         pythons+=("$p")
     done
     [ ${#pythons[@]} -gt 0 ] || skip "there is no CPython 3.10 or later"
+    in_full || { mapfile -t pythons < <(oldest_and_newest) && [ ${#pythons[@]} -gt 0 ]; } || fail "which of ${pythons[*]} is the oldest?"
 }
 
 fail() {
@@ -73,6 +78,7 @@ sys.exit(not os.path.exists(os.path.join(u.find_spec("torch").submodule_search_l
 }
 # whether the build has the arena (cmake -DVRAMSCOPE_ARENA)
 has_arena() { ! grep -q '^VRAMSCOPE_ARENA:BOOL=OFF' "$BUILD/CMakeCache.txt" 2>/dev/null; }
+in_full() { [ -n "${FULL:-}" ]; }
 [ -f "$shim" ] || skip "$shim is not built"
 command -v sqlite3 >/dev/null || skip "there is no sqlite3 command"
 

@@ -8,7 +8,7 @@ limit=300
 slow=$dir/slow_disk.so
 "${CC:-cc}" -shared -fPIC -o "$slow" "$(dirname "$0")/slow_disk.c" || fail "slow_disk.c"
 shim_env=(LD_PRELOAD="$slow:$shim" SLOW_US=1000 VRAMSCOPE_RING_EVENTS=4194304 VRAMSCOPE_EXIT_MS=500)
-shimmed "$tests/prog_steps" 1000000
+shimmed "$tests/prog_steps" 400000
 [ "$status" = 0 ] || fail "status $status"
 rest=$(find "$run" -name '*.vsj')
 [ -n "$rest" ] || fail "the last drain wrote all that was in the journal: the test tests nothing"

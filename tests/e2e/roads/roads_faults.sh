@@ -28,7 +28,9 @@ for symbol in $(sed -nEf "$(dirname "$0")/../lib/rows.sed" "$rows" | sed -nE 's/
 done
 
 for symbol in $reached; do
-    for fault in 1=2 '*=719'; do
+    faults=("1=2")
+    ! in_full || faults+=("*=719")
+    for fault in "${faults[@]}"; do
         call=${fault%=*} error=${fault#*=}
         shim_env=("SIMCUDA_FAIL=$symbol:$fault")
         run_shimmed "$tests/prog_faults" # output and exit status as without us

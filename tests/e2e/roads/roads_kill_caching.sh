@@ -41,7 +41,7 @@ check() { # WHAT
 }
 
 kills=0 whole=0 events=0
-for ((n = 0; n < ${KILLS:-3}; n++)); do
+for ((n = 0; n < ${KILLS:-$(in_full && echo 3 || echo 1)}; n++)); do
     for mode in native expandable; do
         for ring in 1024 65536; do
             kill_at $mode $ring 0.$((RANDOM % 10))$((RANDOM % 10))

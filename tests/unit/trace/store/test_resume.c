@@ -18,9 +18,9 @@
 
 /* RESUME_SEED and RESUME_SEEDS in the environment: from which on, how many */
 #ifdef __SANITIZE_ADDRESS__
-#define SEEDS 6
+#define SEEDS 4
 #else
-#define SEEDS 16 /* of tests/run.sh full: 400 */
+#define SEEDS 8 /* of tests/run.sh full: 400 */
 #endif
 #define BATCHES 45 /* of a recording, about */
 
