@@ -300,7 +300,8 @@ shopt -s nullglob
 alone=tests/e2e/host/host_starved.sh # it takes a processor from all others
 # what `full` alone has: what tests/gpu measures, on a processor; and real programs for what unit tests hold
 elsewhere=(measuring/bench_ce_cpu arena/arena_measurements{,_torch} frameworks/{torch_compile_phases,unseen_programs} dry/{fit_largest_torch,torch_replays}
-    cli/whatif_{refused,stages} frameworks/torch_{tools,trainers} recording/max_bytes install/wheel_installed examples/torch_llama dry/runtime_figures)
+    cli/whatif_{refused,stages} frameworks/torch_{tools,trainers} recording/max_bytes install/wheel_installed examples/torch_llama
+    dry/{runtime_figures,launchers,budgets} cross_entropy/cross_entropy_operator measuring/oracle_comparison)
 # what reaches into PyTorch; the others have the older one
 with_newest=(frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} export/export_pytorch dry/{torch_agrees,ranks_alone,values_rules})
 if wanted lint; then
@@ -328,8 +329,8 @@ if wanted e2e; then
     for i in "${!tests[@]}"; do
         file=${tests[i]#tests/e2e/}
         case " ${elsewhere[*]} | ${with_newest[*]} " in
-        *" ${file%.sh} "*"|"*) unset "tests[i]" ;;
-        *"|"*" ${file%.sh} "*) [ -z "$newest" ] || tests[i]+=@${torches[1]} ;;
+        *" ${file%.*} "*"|"*) unset "tests[i]" ;;
+        *"|"*" ${file%.*} "*) [ -z "$newest" ] || tests[i]+=@${torches[1]} ;;
         esac
     done
     step "e2e: each test has a name of its own, and lies in a topic" names_differ "${tests[@]}" "$alone"
@@ -364,7 +365,12 @@ if wanted full; then
     step "full: each sequence of four operations of the arena" env ARENA_DEPTH=4 "$BUILD/tests/test_arena_exhaustive"
     step "full: 400 recordings whose writers are killed" env RESUME_SEEDS=400 "$BUILD/tests/test_resume"
     step "full: the loss's kernels, emulated" tests/e2e/cross_entropy/cross_entropy_emulated.sh all
-    mapfile -t tests < <(printf 'tests/e2e/%s.sh\n' "${elsewhere[@]}" && grep -lw in_full tests/e2e/*/*.{sh,py})
+    mapfile -t tests < <({
+        for test in "${elsewhere[@]}"; do
+            [ -e "tests/e2e/$test.sh" ] && echo "tests/e2e/$test.sh" || echo "tests/e2e/$test.py"
+        done
+        grep -lwE 'in_full|find_pythons' tests/e2e/*/*.{sh,py}
+    } | sort -u)
     [ -z "$newest" ] || tests+=("tests/e2e/dry/fit_torch.sh@${torches[1]}")
     FULL=1 scripts "full" 1800 "${tests[@]}"
     long "full: random programs" 20000 tests/oracle/oracle.py seeds 1 COUNT

@@ -121,14 +121,13 @@ grep -q '^does not fit a device of 1.46 GiB' out && grep -q 'torch.OutOfMemoryEr
 grep -q 'with the program changed' out || fail "nothing that would let it: $(cat out)"
 fit 1 --capacity=1500MiB -- "$python" train.py 4096 caught
 grep -q 'the program caught that and went on' out || fail "caught: $(cat out)"
+fit 3 -- "$python" -c 'import torch; torch.ones(9).sum()'
+grep -q 'imported PyTorch and never used a GPU' out || fail "on the CPU: $(cat out)"
 # a limit that the program set itself is not the device's: where it ends the program nobody can tell, and one that goes on fits
 sed 's/^model = /torch.cuda.set_per_process_memory_fraction(0.008)\n&/' train.py >limited.py
+in_full || exit 0
 fit 3 -- "$python" limited.py 4096
 tr -s ' \n' ' ' <out >words
 grep -q "^can't tell: out of memory .*; short by .* under PyTorch's limit of 1.12 GiB (set_per_process_memory_fraction); the driver was not asked have the program set no limit" words || fail "a limit of its own: $(cat out)"
-if in_full; then
-    fit 0 -- "$python" limited.py 4096 caught
-    grep -q '^  under its own limit, and went on after that refused it memory' out || fail "a limit of its own, caught: $(cat out)"
-fi
-fit 3 -- "$python" -c 'import torch; torch.ones(9).sum()'
-grep -q 'imported PyTorch and never used a GPU' out || fail "on the CPU: $(cat out)"
+fit 0 -- "$python" limited.py 4096 caught
+grep -q '^  under its own limit, and went on after that refused it memory' out || fail "a limit of its own, caught: $(cat out)"
