@@ -298,7 +298,7 @@ class Parts(NamedTuple):
     begin: int  # this rank's first class
     total: int  # how many classes all have
     partials: torch.Tensor | None  # [ranks, N, PARTIAL_NUMBERS]: of all; None in the first run, which makes this rank's
-    exchange: object = None  # of a run that is both: `ranks`, `chunk` (tokens), `budget`, begin(own, all, dinput), step(...)
+    exchange: object = None  # of a run that is both: `ranks`, `chunk` (tokens), `budget`, begin(own, all), step(...)
 
 
 def _rows(matrix, dtype):
@@ -393,7 +393,7 @@ def run(wants, options, input, weight, bias, labels, class_weights, upstream, ab
         own = None if wants & PARTIAL else entropy
         buffers = _Buffers(*map(_address, order), size, *map(_address, (own, above, partial, partials)))
         if exchange:
-            exchange.begin(partial, partials.flatten(0, 1), dx)
+            exchange.begin(partial, partials.flatten(0, 1))
         with _calling(exchange, buffers) if exchange else _here:
             library.check(library.c.lce_run(plan.handle, C.byref(buffers), stream))
         return loss, dx, dw, db, entropy

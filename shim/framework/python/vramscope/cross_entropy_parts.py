@@ -34,19 +34,32 @@ def _through_host(tensor, group):
     return tensor.is_cuda and dist.get_backend(group) == "gloo"
 
 
+def _gather(own, to, group):
+    """Begins to gather OWN, [n, ...], in TO, [ranks * n, ...]; returns what _finish takes."""
+    here = own.cpu() if _through_host(own, group) else own
+    there = to if here is own else torch.empty(to.shape, dtype=to.dtype)
+    return dist.all_gather_into_tensor(there, here, group=group, async_op=True), there, to
+
+
+def _finish(work, there, to):
+    work.wait()  # of NCCL: the stream does
+    if there is not to:
+        to.copy_(there)
+
+
 def _gathered(own, group):
     """OWN of all ranks of the group, [ranks, ...]."""
-    here = own.cpu() if _through_host(own, group) else own
-    gathered = torch.empty((dist.get_world_size(group), *own.shape), dtype=own.dtype, device=here.device)
-    dist.all_gather_into_tensor(gathered.flatten(0, 1), here, group=group)
-    return gathered.to(own.device)
+    gathered = own.new_empty((dist.get_world_size(group), *own.shape))
+    _finish(*_gather(own, gathered.flatten(0, 1), group))
+    return gathered
 
 
-def _summed(share, group):
-    """The sum of all ranks' SHARE, in its place or as another tensor."""
+def _sum(share, group):
+    """SHARE becomes the sum of all ranks'."""
     here = share.cpu() if _through_host(share, group) else share
     dist.all_reduce(here, group=group)
-    return here.to(share.device)
+    if here is not share:
+        share.copy_(here)
 
 
 def _makes_up(ranges):
@@ -84,10 +97,10 @@ class _Parallel(torch.autograd.Function):
         wants = sum(bit for bit, need in zip((GRAD_INPUT, GRAD_WEIGHT, GRAD_BIAS), needs) if need)
         if upstream is None:
             upstream = torch.zeros(tensors[3].shape if ctx.options.reduction == "none" else (), device=partials.device)
-        gradients = list(run(wants, ctx.options, *tensors, upstream.float().contiguous(), None if above is None else above.float().contiguous(),
-                             parts=Parts(*ctx.place, partials))[1:4])  # fmt: skip
+        gradients = run(wants, ctx.options, *tensors, upstream.float().contiguous(), None if above is None else above.float().contiguous(),
+                        parts=Parts(*ctx.place, partials))[1:4]  # fmt: skip
         if needs[0]:
-            gradients[0] = _summed(gradients[0], ctx.group)
+            _sum(gradients[0], ctx.group)
         return *(None,) * 4, *gradients, None, None
 
 
@@ -125,58 +138,31 @@ def _chunk_within(room, each, tokens):
 
 
 class _Exchange:
-    """What a run asks for: partial results gathered chunk by chunk, and the shares of dinput summed.
+    """What a run asks for: partial results gathered chunk by chunk.
 
-    Neither runs beside products: there NCCL's kernels wait for those of other ranks on multiprocessors that the products
-    lack, and begin when these leave one free.
+    Nothing runs beside products, and the shares of dinput are summed at the end: kernels of NCCL would wait there for those of
+    other ranks, on multiprocessors that the products lack, and begin when these leave one free.
     """
 
     def __init__(self, group, chunk, budget, head):
-        self.group, self.ranks, self.chunk, self.budget = group, dist.get_world_size(group), chunk, budget
-        self.gathers, self.head = {}, head
+        self.group, self.ranks, self.chunk, self.budget, self.head = group, dist.get_world_size(group), chunk, budget, head
 
-    def _here(self, tensor):
-        return tensor.cpu() if _through_host(tensor, self.group) else tensor
-
-    def _gather(self, own, to):
-        """Begins to gather OWN, [n, ...], in TO, [ranks * n, ...]; returns what _finish takes."""
-        here = self._here(own)
-        there = to if here is own else torch.empty(to.shape, dtype=to.dtype)
-        return dist.all_gather_into_tensor(there, here, group=self.group, async_op=True), there, to
-
-    def begin(self, own, all_ranks, dinput):
-        self.own, self.all, self.dinput = own, all_ranks, dinput
+    def begin(self, own, all_ranks):
+        self.own, self.all = own, all_ranks
 
     def step(self, step, first, count):
-        rows = slice(first, first + count)
         if step == START:
-            self.gathers[first] = self._gather(self.own[rows], self.all[self.ranks * first : self.ranks * (first + count)])
+            self.gather = _gather(self.own[first : first + count], self.all[self.ranks * first : self.ranks * (first + count)], self.group)
             if first == 0:  # beside what the stream has to do for the first chunk
                 head = torch.tensor([self.head], dtype=torch.float32).to(self.own.device, non_blocking=True)
-                self.heads = self._gather(head, head.new_empty((self.ranks, len(self.head))))
+                self.heads = _gather(head, head.new_empty((self.ranks, len(self.head))), self.group)
         elif step == FINISH:
-            self._finish(*self.gathers.pop(first))
-
-    @staticmethod
-    def _finish(work, there, to):
-        work.wait()  # of NCCL: the stream does
-        if there.device != to.device:
-            to.copy_(there)
+            _finish(*self.gather)
 
     def ranges(self):
         """The heads of all ranks."""
-        self._finish(*self.heads)
+        _finish(*self.heads)
         return self.heads[2]
-
-    def sum_up(self):
-        """Begins to sum dinput over the ranks; end() waits for it."""
-        if self.dinput is not None:
-            here = self._here(self.dinput)
-            self.sum = dist.all_reduce(here, group=self.group, async_op=True), here, self.dinput
-
-    def end(self):
-        if self.dinput is not None:
-            self._finish(*self.sum)
 
 
 class _InOneRun(torch.autograd.Function):
@@ -184,9 +170,9 @@ class _InOneRun(torch.autograd.Function):
     def forward(ctx, group, place, wants, options, chunk, budget, promises, *tensors):
         exchange = _Exchange(group, chunk, budget, (place[0], tensors[1].size(0), place[1]))
         loss, *gradients, entropy = run(wants, options, *tensors, *promises, parts=Parts(*place, None, exchange))
-        exchange.sum_up()
         loss.mul_(_makes_up(exchange.ranges()))
-        exchange.end()
+        if wants & GRAD_INPUT:
+            _sum(gradients[0], group)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*promises, *gradients)
         return loss, entropy
