@@ -8,7 +8,6 @@
 #include "base/destination.h"
 #include "base/page.h"
 #include "files.h"
-#include "plot/glyphs.h"
 #include "plot/output.h"
 #include "plot/overlay.h"
 #include "plot/sweep_picture.h"
@@ -182,14 +181,6 @@ static int tell_incomplete(struct picture *p, const struct trace *traces, size_t
     return EXIT_INCOMPLETE;
 }
 
-/* The title as the picture's fonts can show it. */
-static void fit_title(struct picture *p)
-{
-    char *title = xstrdup(glyphs_shown(shown(p->title), p->any_text));
-    free(p->title);
-    p->title = title;
-}
-
 /* A size that was asked for is refused where the panels would lie over each other; one of ours grows. */
 static int check_size(struct picture *p, const struct options *o)
 {
@@ -207,18 +198,15 @@ static int check_size(struct picture *p, const struct options *o)
 static int plot(struct trace *traces, size_t n, const struct options *o)
 {
     enum picture_format format = output_format(o->output, o->format);
-    struct picture p = {.any_text = format == FORMAT_TEXT || format == FORMAT_SVG,
-                        .title = o->title ? xstrdup(o->title) : NULL};
+    struct picture p = {.title = o->title ? xstrdup(o->title) : NULL};
     size_t columns =
         choose_size(format, o, p.size, o->device == UNKNOWN ? count_panels(traces, o->overlay ? 1 : n) : 1);
     int status = o->overlay ? gather_overlay(&p, traces, n, o, columns) : gather(&p, traces, n, o, columns);
     if (!status && format != FORMAT_TEXT)
         status = check_size(&p, o);
     int whole = status ? status : tell_incomplete(&p, traces, n);
-    if (!status) {
-        fit_title(&p);
+    if (!status)
         status = output_draw(&p, o->output, format);
-    }
     picture_free(&p);
     return exit_worse(status, whole);
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "glyphs.h"
 #include "base/shown.h"
 #include "read/curve.h"
 #include "read/steps.h"
@@ -115,10 +114,8 @@ static int add_runs(struct picture *p, struct trace *traces, size_t n, const str
     for (size_t i = 0; !status && i < n; i++) {
         const struct window *w = &windows[i];
         size_t share = (size_t)((long double)p->columns * (long double)(w->to - w->from) / (long double)span);
-        char *label = label_of(o, &traces[i], i);
-        *PUSH(p->runs, p->run_count) = (struct picture_run){xstrdup(glyphs_shown(label, p->any_text)),
-                                                            colors[i], o->steps[0] ? w->from : 0};
-        free(label);
+        *PUSH(p->runs, p->run_count) =
+            (struct picture_run){label_of(o, &traces[i], i), colors[i], o->steps[0] ? w->from : 0};
         p->from = w->from;
         p->to = w->to;
         status = add_run(p, &traces[i], o, share > 0 ? share : 1);

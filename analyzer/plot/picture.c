@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "glyphs.h"
 #include "analysis/residual.h"
 #include "base/shown.h"
 #include "base/units.h"
@@ -22,7 +21,7 @@ static int phase_index(struct picture *p, const char *name)
     }
     if (!name || !strcmp(name, "none"))
         return 0;
-    name = glyphs_shown(shown(name), p->any_text);
+    name = shown(name);
     for (size_t i = 1; i < p->phase_count; i++)
         if (!strcmp(p->phases[i].name, name))
             return (int)i;
@@ -183,7 +182,7 @@ static void find_used(struct panel *panel)
     panel->used_shown = panel->used_peak != UNKNOWN && panel->used_peak / 5 * 2 <= panel_top(panel);
 }
 
-static char *panel_title(const struct picture *p, struct trace *t, int64_t device, bool several)
+static char *panel_title(struct trace *t, int64_t device, bool several)
 {
     const struct trace_device *d = trace_find_device(t, device);
     char *rank =
@@ -194,9 +193,7 @@ static char *panel_title(const struct picture *p, struct trace *t, int64_t devic
                           d && d->name ? shown(d->name) : "", mark ? " (" : "", mark ? mark : "",
                           mark ? ")" : "", trace_arena_served(t, device) ? ", memory from the arena" : "");
     free(rank);
-    char *drawn = xstrdup(glyphs_shown(title, p->any_text));
-    free(title);
-    return drawn;
+    return title;
 }
 
 int picture_add(struct picture *p, struct trace *t, int64_t device, size_t columns, bool several)
@@ -204,12 +201,12 @@ int picture_add(struct picture *p, struct trace *t, int64_t device, size_t colum
     struct panel *panel = PUSH(p->panels, p->panel_count);
     *panel = (struct panel){.device = device};
     phase_index(p, NULL);
-    panel->title = panel_title(p, t, device, several);
+    panel->title = panel_title(t, device, several);
     if (load_columns(p, t, device, columns, panel) || load_bands(p, t, panel) ||
         trace_samples(t, device, &panel->samples, &panel->sample_count) || load_composition(p, t, panel))
         return -1;
     find_peak(t, device, panel);
-    panel->peak_phase = glyphs_shown(shown(panel->peak_phase), p->any_text);
+    panel->peak_phase = shown(panel->peak_phase);
     show_peak_phase(p, panel);
     if (panel_load_marks(panel, t))
         return -1;

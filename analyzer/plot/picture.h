@@ -78,7 +78,6 @@ struct picture {
     size_t columns; /* of a whole drawing of runs */
     int64_t from, to;
     struct picture_whole *whole; /* NULL: all is shown, or a part was asked for */
-    bool any_text;               /* who draws it has its own fonts: names need no glyph that is here */
     enum composition_by by;      /* what allocated is divided by */
     int64_t size[2];             /* pixels; 0 = chosen */
     struct panel *panels;

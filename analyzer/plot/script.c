@@ -67,7 +67,7 @@ void script_path(FILE *out, const char *path)
 
 void script_title(const struct picture *p, FILE *out)
 {
-    char *title = shown_cut(p->title, (size_t)p->size[0] / 11);
+    char *title = shown_cut(shown(p->title), (size_t)p->size[0] / 11);
     fputs("set label 1 ", out);
     script_text(out, title);
     fprintf(out, " at screen 0.5, screen %.4f center font title_font\n", 1 - 25 / (double)p->size[1]);

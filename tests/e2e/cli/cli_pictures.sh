@@ -158,14 +158,10 @@ make_db eight.db --devices 8 --fast
 plot eight.db -o eight.gp
 [ "$(grep 'set lmargin at screen' eight.gp | sort | uniq -c | awk '$NF > 0 { print $1 }' | tr '\n' ' ')" = "4 4 " ] || no "eight devices: $(grep lmargin eight.gp)"
 
-# names: written out where no font has them, as they are where one has, and in text and SVG, which others draw
-mkdir bin && printf '#!/bin/sh\necho "$CHARSET"\n' >bin/fc-list && chmod +x bin/fc-list
-CHARSET='20-7e a0-ff' PATH=$D/bin:$PATH "$V" plot names.db -o names.gp || no "names"
-has names.gp 'title "\\u524d\\u5411\\u4f20\\u64ad"'
-has names.gp 'title "vorwärts"'
-hasnt names.gp 前向传播
-CHARSET=$'20-7e a0-ff\n4e00-9fff' PATH=$D/bin:$PATH "$V" plot names.db -o names.gp || no "names"
+# names are drawn as they are, by whichever font has them
+"$V" plot names.db -o names.gp || no "names"
 has names.gp 'title "前向传播"'
+has names.gp 'title "vorwärts"'
 "$V" plot names.db >text && has text 前向传播
 
 # standard output
