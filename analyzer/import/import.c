@@ -16,7 +16,6 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "convert.h"
-#include "ranges.h"
 #include "read/guard.h"
 #include "trace/writer/writer.h"
 

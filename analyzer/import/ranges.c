@@ -1,5 +1,10 @@
-/* ranges.c - see ranges.h. */
-#include "ranges.h"
+/*
+ * ranges.c - the ranges that a snapshot marks (external_annotations), as far as they lie in its trace.
+ *
+ * What was over before the first entry is left out.  Of what was open then the begin may not be recorded: it
+ * gets the first entry's time, as a range that a recording has must begin somewhere.
+ */
+#include "snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>

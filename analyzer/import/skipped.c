@@ -1,5 +1,11 @@
-/* skipped.c - see skipped.h. */
-#include "skipped.h"
+/*
+ * skipped.c - entries that a snapshot lacks because its recording was told to skip them.
+ *
+ * From 2.11 on _record_memory_history takes skip_actions.  Without free_requested the free of a block is its
+ * completion alone, and this is put right here.  What else was skipped shows, if at all, as entries that do
+ * not fit to the end (rewind.h).
+ */
+#include "snapshot.h"
 
 #include <stdlib.h>
 

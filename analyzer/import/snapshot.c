@@ -13,7 +13,6 @@
 
 #include "base/base.h"
 #include "labels.h"
-#include "skipped.h"
 #include "trace/event.h"
 #include "trace/ledger/addresses.h"
 

@@ -118,7 +118,7 @@ struct snapshot {
     struct snapshot_block *blocks;
     size_t block_count;
     const struct pickle_value *annotations;
-    struct snapshot_range *ranges; /* of these, by time (ranges.h) */
+    struct snapshot_range *ranges; /* of these, by time (ranges.c) */
     size_t range_count;
     const struct pickle_object **stacks; /* different ones: lists of frames, innermost first */
     size_t stack_count;
@@ -165,5 +165,11 @@ int64_t snapshot_time(const struct pickle_value *v);
 
 /* Frame I of stack STACK (from 1), 0 the innermost; false where there is none. */
 bool snapshot_frame(const struct snapshot *s, uint32_t stack, size_t i, struct snapshot_frame *out);
+
+/* Reads the ranges that S's annotations mark, as far as they lie in its trace (ranges.c). */
+void ranges_read(struct snapshot *s);
+/* Puts a request before each completion in T that has none, if one of a block that T allocates has none;
+ * whether it is so (skipped.c). */
+bool skipped_requests(struct snapshot_trace *t);
 
 #endif

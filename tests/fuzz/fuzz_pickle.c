@@ -9,7 +9,6 @@
 
 #include "import/import.h"
 #include "import/phases.h"
-#include "import/ranges.h"
 #include "import/rewind.h"
 
 enum { RAW = 1, WHOLE = 2 };
