@@ -138,7 +138,7 @@ const struct command command_whatif = {
     "by address. With --capacity: where each would have run out.\n"
     "And the program changed: alone, with no option, each of a list of changes is tried; --edit takes "
     "loss=fused foreach=no optimizer=fused states=bf16|8bit|host gradients=in-backward "
-    "set_to_none=yes|no accumulate=N checkpoint=K[:PATH] batch=X sequence=X types=bf16 zero=STAGE:RANKS.\n"
+    "set_to_none=yes accumulate=N checkpoint=K[:PATH] batch=X sequence=X types=bf16 zero=STAGE:RANKS.\n"
     "Settings of PyTorch's: max_split_size=SIZE large_segment_size=SIZE roundup_power2_divisions=N "
     "garbage_collection_threshold=0.8 (needs --capacity).\n"
     "With --batch or --seq, several short recordings, each with its size as run.db:batch=2,seq=512: what "

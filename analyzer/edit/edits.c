@@ -59,12 +59,6 @@ static bool read_states(const char *value, struct edit *e)
     return e->n != STATES_HOST || is(value, "host");
 }
 
-static bool read_set_to_none(const char *value, struct edit *e)
-{
-    e->yes = is(value, "yes");
-    return e->yes || is(value, "no");
-}
-
 struct row {
     const char *name, *values;                       /* as a message names them */
     bool (*read)(const char *value, struct edit *e); /* NULL: VALUES is the one that there is */
@@ -84,7 +78,8 @@ static const struct row table[EDIT_KINDS] = {
                      false},
     [EDIT_GRADIENTS] = {"gradients", "in-backward", NULL, apply_gradients,
                         "no clipping by the norm of all gradients, no accumulation", "no clipping", false},
-    [EDIT_SET_TO_NONE] = {"set_to_none", "yes or no", read_set_to_none, apply_set_to_none, NULL, NULL, false},
+    [EDIT_SET_TO_NONE] = {"set_to_none", "yes", NULL, apply_set_to_none,
+                          "gradients are allocated anew at each step", NULL, false},
     [EDIT_ACCUMULATE] = {"accumulate", "a number of batches, 2 to 1000", read_accumulate, apply_accumulate,
                          "a step takes as many batches", "longer steps", false},
     [EDIT_CHECKPOINT] = {"checkpoint",
@@ -131,8 +126,7 @@ static bool contradict(const struct edit *a, const struct edit *b)
         return a->what != EDIT_BATCH && a->what != EDIT_SEQUENCE;
     if (a->what == EDIT_STATES)
         return b->what == EDIT_TYPES; /* states that are fp32, and are not */
-    bool kept = b->what == EDIT_ACCUMULATE || (b->what == EDIT_SET_TO_NONE && !b->yes);
-    return a->what == EDIT_GRADIENTS && kept;
+    return a->what == EDIT_GRADIENTS && b->what == EDIT_ACCUMULATE;
 }
 
 char *edit_contradiction(const struct edit *edits, size_t n)
@@ -291,7 +285,7 @@ const struct edit *edit_all(size_t *n)
         {.what = EDIT_STATES, .text = "states=bf16", .n = STATES_BF16},
         {.what = EDIT_STATES, .text = "states=host", .n = STATES_HOST},
         {.what = EDIT_GRADIENTS, .text = "gradients=in-backward"},
-        {.what = EDIT_SET_TO_NONE, .text = "set_to_none=yes", .yes = true},
+        {.what = EDIT_SET_TO_NONE, .text = "set_to_none=yes"},
         {.what = EDIT_CHECKPOINT, .text = "checkpoint=1", .n = 1},
         {.what = EDIT_CHECKPOINT, .text = "checkpoint=2", .n = 2},
         {.what = EDIT_BATCH, .text = "batch=0.5", .factor = 0.5},

@@ -6,7 +6,7 @@
  *      optimizer=fused       it needs no temporaries
  *      states=bf16|8bit|host the optimizer's states, smaller or not on the device
  *      gradients=in-backward each parameter is updated, and its gradient freed, as soon as that is there
- *      set_to_none=yes|no    zero_grad() frees gradients, or keeps them
+ *      set_to_none=yes       zero_grad() frees gradients
  *      accumulate=N          N times forward and backward for a step of the optimizer
  *      checkpoint=K[:PATH]   every K-th unit keeps its input alone and is computed again in backward; of the
  *                            units whose path is PATH, with * for a part of a name
@@ -48,7 +48,6 @@ struct edit {
     const char *path; /* of checkpoint's units; in text, NULL: as unit_names.h finds them */
     int64_t n;        /* accumulate, checkpoint, ranks of zero; of states an enum edit_states */
     int64_t stage;
-    bool yes; /* of set_to_none */
 };
 
 /* Of "NAME=VALUE"; false with *WHY, which the caller frees. */

@@ -21,16 +21,6 @@ struct pending {
     uint32_t stack;
 };
 
-typedef void accumulated(struct build *b, uint32_t block, uint16_t phase, void *context);
-
-static void flush(struct build *b, struct pending *p, uint16_t phase, accumulated *then, void *context)
-{
-    for (size_t i = 0; i < p->n; i++)
-        if (p->block[i] != BLOCK_NEVER)
-            then(b, p->block[i], phase, context);
-    p->n = 0;
-}
-
 /* Before event I is dealt with: whether the node that made what is pending is done. */
 static bool node_done(const struct program *from, size_t i, const struct pending *p)
 {
@@ -170,9 +160,8 @@ static void bear_states(struct build *b, struct in_backward *in, const struct ed
         build_born(b, like, size, phase, KIND_STATE);
 }
 
-static void update_and_free(struct build *b, uint32_t block, uint16_t phase, void *context)
+static void update_and_free(struct build *b, uint32_t block, uint16_t phase, struct in_backward *in)
 {
-    struct in_backward *in = context;
     struct edit_block like = b->to.blocks[block];
     in->twin = BLOCK_NEVER;
     bear_states(b, in, &like, phase);
@@ -186,6 +175,14 @@ static void update_and_free(struct build *b, uint32_t block, uint16_t phase, voi
     }
     build_died(b, in->twin, phase);
     build_died(b, block, phase);
+}
+
+static void flush(struct build *b, struct pending *p, struct in_backward *in)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->block[i] != BLOCK_NEVER)
+            update_and_free(b, p->block[i], b->from->facts->backward, in);
+    p->n = 0;
 }
 
 /* Whether event I is left out: what an optimizer's step behind backward does. */
@@ -216,13 +213,13 @@ struct program apply_gradients(const struct program *from, const struct edit *e,
     build_begin(&b, from);
     for (size_t i = 0; i < from->event_count; i++) {
         if (node_done(from, i, &p))
-            flush(&b, &p, from->facts->backward, update_and_free, &in);
+            flush(&b, &p, &in);
         if (is_gradient_born(from, i))
             hold(&b, i, &p);
         else if (!is_behind(&b, i))
             build_copy(&b, i);
     }
-    flush(&b, &p, from->facts->backward, update_and_free, &in);
+    flush(&b, &p, &in);
     r->moves = true;
     r->assumes = xformat("nothing else reads all gradients at once%s",
                          !in.first        ? ""
@@ -234,36 +231,7 @@ struct program apply_gradients(const struct program *from, const struct edit *e,
     return build_end(&b);
 }
 
-/* ---- kept, or not ---- */
-
-static void free_now(struct build *b, uint32_t block, uint16_t phase, void *context)
-{
-    (void)context;
-    b->to.blocks[block].kind = KIND_BACKWARD;
-    build_died(b, block, phase);
-}
-
-/* Those of the first step live on, and later ones are added to them and freed. */
-static struct program keep_gradients(const struct program *from)
-{
-    struct build b;
-    struct pending p = {.n = 0};
-    bool first = true, seen = false;
-    build_begin(&b, from);
-    for (size_t i = 0; i < from->event_count; i++) {
-        if (node_done(from, i, &p))
-            flush(&b, &p, from->facts->backward, free_now, NULL);
-        first = first && !(seen && from->events[i].what == MOMENT_STEP);
-        if (is_gradient_born(from, i) && !first)
-            hold(&b, i, &p);
-        else if (!is_kind(from, i, MOMENT_DIED, KIND_GRADIENT))
-            build_copy(&b, i);
-        seen = seen || is_gradient_born(from, i);
-    }
-    flush(&b, &p, from->facts->backward, free_now, NULL);
-    free(p.block);
-    return build_end(&b);
-}
+/* ---- kept ---- */
 
 /* Stacks of which a kept gradient is; each with how many steps the gradient of a step lives. */
 static bool *kept_stacks(const struct program *from, bool *any)
@@ -317,6 +285,7 @@ static struct program free_gradients(const struct program *from, const bool *kep
 struct program apply_set_to_none(const struct program *from, const struct edit *e, struct edit_result *r,
                                  bool high)
 {
+    (void)e;
     (void)high;
     bool any;
     if (!needs_steps(from, r) || !needs_roles(from, r) || !has_gradients(from, r))
@@ -324,12 +293,8 @@ struct program apply_set_to_none(const struct program *from, const struct edit *
     if (from->facts->steps < 1)
         return refuse(r, "the recording has no whole step: record one to its end");
     bool *kept = kept_stacks(from, &any);
-    struct program to = any == !e->yes
-                            ? refuse_nothing(r, any ? "gradients are kept over steps already"
-                                                    : "gradients are freed after each step already")
-                        : e->yes ? free_gradients(from, kept)
-                                 : keep_gradients(from);
+    struct program to =
+        any ? free_gradients(from, kept) : refuse_nothing(r, "gradients are freed after each step already");
     free(kept);
-    r->cost = e->yes ? "gradients are allocated anew at each step" : "gradients are set to zero at each step";
     return to;
 }

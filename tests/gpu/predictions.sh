@@ -12,7 +12,7 @@
 need
 export tree here python work TRITON_CACHE_DIR=$work/triton OMP_NUM_THREADS=2
 models=${MODELS:-llama cnn lengths}
-all="foreach=no optimizer=fused states=bf16 states=8bit states=host gradients=in-backward accumulate=3 set_to_none=no checkpoint=1 checkpoint=2 types=bf16 batch=2"
+all="foreach=no optimizer=fused states=bf16 states=8bit states=host gradients=in-backward accumulate=3 checkpoint=1 checkpoint=2 types=bf16 batch=2"
 edits=${EDITS:-$all}
 
 # shellcheck disable=SC2317 # xargs calls both

@@ -415,7 +415,7 @@ def train(which, edits, steps, device="cuda", base=(1, 1), at=None):
             del out
         at["place"] = "optimizer"
         optimizer.step()
-        optimizer.zero_grad(set_to_none=edits.get("set_to_none") != "no")
+        optimizer.zero_grad()
 
 
 def main(which, *changes):

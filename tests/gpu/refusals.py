@@ -33,7 +33,7 @@ CASES = {
     "granitemoe-backward": ("granitemoe", "native", "2:1", 2, "backward", "largest"),
     "olmo-states": ("olmo", "expandable", "0.5:0.5", 1, "optimizer", "states"),
 }
-EDITS = ("loss=fused foreach=no optimizer=fused states=8bit states=bf16 states=host gradients=in-backward set_to_none=no checkpoint=1 checkpoint=2 batch=0.5 sequence=0.5 "
+EDITS = ("loss=fused foreach=no optimizer=fused states=8bit states=bf16 states=host gradients=in-backward checkpoint=1 checkpoint=2 batch=0.5 sequence=0.5 "
          "types=bf16 checkpoint=2+states=bf16 batch=0.5+gradients=in-backward foreach=no+states=8bit").split()
 FUSED = ("llama", "lengths")  # the models that vramscope.patch_loss knows
 NEARLY = ("llama-forward", "gpt2-logits")  # the limit lacks nine tenths of the request, not half of it, so that some changes are not enough

@@ -27,7 +27,7 @@ static char *how(const struct edit *e)
     case EDIT_GRADIENTS:
         return xstrdup("update in backward");
     case EDIT_SET_TO_NONE:
-        return xformat("zero_grad(set_to_none=%s)", e->yes ? "True" : "False");
+        return xstrdup("zero_grad(set_to_none=True)");
     case EDIT_CHECKPOINT:
         return e->n == 1 ? xstrdup("recompute each layer")
                          : xformat("recompute every %lld%s layer", (long long)e->n,

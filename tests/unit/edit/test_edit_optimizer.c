@@ -45,21 +45,21 @@ TEST(in_backward_a_gradient_lives_beside_its_own_update_alone)
     assert_int_equal(p.phase[FORWARD], KIB(500 + 1000 + 32 + 3000));
 }
 
-TEST(kept_gradients_are_there_in_forward_and_freed_again_by_the_opposite)
+/* d is added to g, which stays, in each step but the first. */
+TEST(kept_gradients_are_freed_with_their_step_and_those_added_to_them_are_gradients)
 {
+    static const struct known kept[] = {{'w', KIB(400), KIND_PARAMETER, NOWHERE},
+                                        {'a', KIB(1000), KIND_SAVED, UNIT0},
+                                        {'g', KIB(400), KIND_GRADIENT, NODE1},
+                                        {'d', KIB(400), KIND_BACKWARD, NODE1},
+                                        {0}};
     struct made m;
+    make(&m, ".+w f+a b+g b-a | f+a b+d b-d b-a | f+a b+d b-d b-a |", kept);
+    struct peaks p = edited(&m, "set_to_none=yes");
+    assert_int_equal(p.phase[FORWARD], KIB(400 + 1000)); /* g was there, too */
+    assert_int_equal(p.phase[BACKWARD], KIB(400 + 1000 + 400));
     make(&m, FIRST SECOND SECOND, step);
-    struct edit e;
-    char *why = NULL;
-    assert_true(edit_parse("set_to_none=no", &e, &why));
-    struct edit_result r = edit_apply(&m.p, &e);
-    assert_null(r.why);
-    uint64_t phases[NAMES];
-    peak_of(&r.low, phases);
-    assert_int_equal(phases[FORWARD], KIB(500 + 1000 + 32 + 500 + 3000));
-    assert_int_equal(phases[BACKWARD], KIB(500 + 1000 + 32 + 500 + 3000 + 400));
-    edit_free_result(&r);
-    assert_refused(&m, "set_to_none=yes", "already");
+    assert_refused(&m, "set_to_none=yes", "freed after each step already");
 }
 
 TEST(accumulation_keeps_gradients_and_makes_no_second_workspace)

@@ -31,8 +31,7 @@ TEST(changes_that_contradict_each_other_are_named)
     static const char *const bad[][2] = {{"states=8bit", "states=host"},
                                          {"loss=fused", "loss=fused"},
                                          {"types=bf16", "states=bf16"},
-                                         {"accumulate=2", "gradients=in-backward"},
-                                         {"gradients=in-backward", "set_to_none=no"}};
+                                         {"accumulate=2", "gradients=in-backward"}};
     static const char *const good[][2] = {
         {"batch=2", "batch=2"}, {"states=host", "loss=fused"}, {"gradients=in-backward", "set_to_none=yes"}};
     struct edit e[2];
@@ -157,6 +156,7 @@ TEST(a_value_that_no_edit_has_is_answered_with_those_that_it_has)
                                           {"loss=chunked", "loss has one value, 'fused'"},
                                           {"states=4bit", "states takes bf16, 8bit or host"},
                                           {"batch=0", "batch takes a factor such as 2 or 0.5"},
+                                          {"set_to_none=no", "set_to_none has one value, 'yes'"},
                                           {"types=fp16", "types has one value, 'bf16'"},
                                           {"types=bf16,loss=fp32",
                                            "types=bf16 has one interval for a loss in fp32 and one in 16 "
