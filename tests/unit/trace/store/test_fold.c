@@ -192,12 +192,13 @@ static void holds(const char *thin, const char *full)
             fail_msg("%s: %s (%lld)", thin, none[i].what, (long long)ask2(thin, full, none[i].sql));
 }
 
-/* Without a limit, with one, and killed and recovered with each. */
+/* Without a limit, with one, and killed and recovered with each: some jobs in the middle, others near the
+ * end. */
 static void check(const char *name, step_fn *step, int steps)
 {
     struct job full, thin, killed;
-    char names[5][32];
-    for (int i = 0; i < 5; i++)
+    char names[4][32];
+    for (int i = 0; i < 4; i++)
         snprintf(names[i], sizeof names[i], "%s%d", name, i);
     run(&full, names[0], 0, step, steps, steps);
     job_close(&full);
@@ -207,12 +208,8 @@ static void check(const char *name, step_fn *step, int steps)
     holds(thin.db, full.db);
     run_killed(&killed, names[2], 0, step, steps, steps - 4);
     equal(full.db, killed.db, all);
-    run_killed(&killed, names[3], LIMIT, step, steps, steps / 2);
+    run_killed(&killed, names[3], LIMIT, step, steps, strlen(name) % 2 ? steps / 2 : steps - steps / 8);
     equal(thin.db, killed.db, all);
-#ifndef __SANITIZE_ADDRESS__
-    run_killed(&killed, names[4], LIMIT, step, steps, steps - steps / 8);
-    equal(thin.db, killed.db, all);
-#endif
 }
 
 /* ---- jobs ---- */
@@ -407,7 +404,7 @@ static void flood(struct job *job, int i)
 
 TEST(driver_events_and_ranges)
 {
-    check("flood", flood, 40);
+    check("flood", flood, 20);
 }
 
 static void untold(struct job *job, int i)

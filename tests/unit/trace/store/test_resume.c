@@ -30,7 +30,6 @@ struct recording {
     char db[128], vsj[128], why[256];
     struct made made;
     struct vs_writer *w;
-    uint64_t max_bytes;
 };
 
 static void open_writer(struct recording *r)
@@ -41,17 +40,15 @@ static void open_writer(struct recording *r)
                                  .pid = 42,
                                  .rank = INT32_MIN,
                                  .local_rank = INT32_MIN,
-                                 .world_size = INT32_MIN,
-                                 .max_bytes = r->max_bytes};
+                                 .world_size = INT32_MIN};
     if (vs_writer_open(&r->w, &c, r->made.j, r->why, sizeof r->why) < 0)
         fail_msg("%s", r->why);
 }
 
-static void begin(struct recording *r, const char *name, uint64_t seed, uint64_t max_bytes)
+static void begin(struct recording *r, const char *name, uint64_t seed)
 {
     static const char *const text[] = {"forward", "logits", "backward", "optimizer", "mine", "library"};
     memset(r, 0, sizeof *r);
-    r->max_bytes = max_bytes;
     snprintf(r->db, sizeof r->db, "%s/%s.db", dir, name);
     snprintf(r->vsj, sizeof r->vsj, "%s/%s.vsj", dir, name);
     struct vs_journal_config c = {.ring_slots = 1 << 14, .database = r->db, .start_ns = 500};
@@ -76,11 +73,11 @@ static void next_writer(struct recording *r, enum end end)
     open_writer(r);
 }
 
-static void record(const char *name, uint64_t seed, int events, uint64_t max_bytes, enum end end)
+static void record(const char *name, uint64_t seed, int events, enum end end)
 {
     struct recording r;
     uint64_t chance = seed * 977 + 1;
-    begin(&r, name, seed, max_bytes);
+    begin(&r, name, seed);
     for (int done = 0; done < events;) {
         int n = 1 + (int)((chance >> 33) % (uint64_t)(events * 2 / BATCHES));
         chance = chance * 6364136223846793005u + 1442695040888963407u;
@@ -101,12 +98,12 @@ static void record(const char *name, uint64_t seed, int events, uint64_t max_byt
 }
 
 /* In a child: the writers that were left take nothing of this process. */
-static void record_in_child(const char *name, uint64_t seed, int events, uint64_t max_bytes, enum end end)
+static void record_in_child(const char *name, uint64_t seed, int events, enum end end)
 {
     int status;
     pid_t child = fork();
     if (child == 0) {
-        record(name, seed, events, max_bytes, end);
+        record(name, seed, events, end);
         _exit(0);
     }
     assert_true(waitpid(child, &status, 0) == child);
@@ -176,12 +173,12 @@ static uint64_t given(const char *name, uint64_t otherwise)
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-static void cut_and_whole(uint64_t seeds, int events, uint64_t max_bytes, enum end end)
+static void cut_and_whole(uint64_t seeds, int events, enum end end)
 {
     uint64_t from = given("RESUME_SEED", 1), n = given("RESUME_SEEDS", seeds), wrong = 0;
     for (uint64_t seed = from; seed < from + n; seed++) {
-        record_in_child("whole", seed, events, max_bytes, NEVER);
-        record_in_child("cut", seed, events, max_bytes, end);
+        record_in_child("whole", seed, events, NEVER);
+        record_in_child("cut", seed, events, end);
         wrong += compare(seed) != 0;
         if (!getenv("KEEP"))
             forget_files();
@@ -192,12 +189,12 @@ static void cut_and_whole(uint64_t seeds, int events, uint64_t max_bytes, enum e
 
 TEST(a_writer_that_is_killed_after_any_batch_leaves_what_the_next_one_needs)
 {
-    cut_and_whole(SEEDS, 900, 0, KILLED);
+    cut_and_whole(SEEDS, 900, KILLED);
 }
 
 TEST(an_exit_that_leaves_events_leaves_what_the_next_writer_needs)
 {
-    cut_and_whole(SEEDS / 4, 900, 0, CUT_SHORT);
+    cut_and_whole(SEEDS / 4, 900, CUT_SHORT);
 }
 
 /* ---- out of memory, each state of the watch ---- */
@@ -281,7 +278,7 @@ static void refusals_end(struct made *m)
 static void watch_refusals(const char *name, enum end end)
 {
     struct recording r;
-    begin(&r, name, 1, 0);
+    begin(&r, name, 1);
     refusals_begin(&r.made);
     assert_true(vs_writer_drain(r.w, false) > 0);
     if (end != NEVER)
@@ -344,7 +341,7 @@ TEST(each_refusal_that_is_watched_at_an_exit_that_leaves_events_is_decided_by_th
 TEST(what_comes_after_a_clean_end_goes_on_with_its_steps_and_figures)
 {
     struct recording r;
-    begin(&r, "late", 1, 0);
+    begin(&r, "late", 1);
     for (int i = 0; i < 7; i++)
         put(&r.made, (struct vs_event){.op = VS_OP_STEP, .device = -1});
     put(&r.made,
