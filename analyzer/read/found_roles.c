@@ -291,15 +291,13 @@ static const char *said(const struct trace *t)
 
 static int make_table(struct trace *t)
 {
-    char *sql = xformat("DROP VIEW IF EXISTS temp.framework_role;"
-                        "DROP TABLE IF EXISTS temp.found_role;"
-                        "CREATE TEMP TABLE found_role(alloc_seq INTEGER PRIMARY KEY, role INT);"
-                        "CREATE TEMP VIEW framework_role AS SELECT alloc_seq, role FROM %s UNION ALL "
-                        "SELECT alloc_seq, role FROM temp.found_role",
-                        said(t));
-    int code = sqlite3_exec(t->db, sql, NULL, NULL, NULL);
-    free(sql);
-    return code == SQLITE_OK ? 0 : trace_sql_error(t);
+    return trace_sql_run(t,
+                         "DROP VIEW IF EXISTS temp.framework_role;"
+                         "DROP TABLE IF EXISTS temp.found_role;"
+                         "CREATE TEMP TABLE found_role(alloc_seq INTEGER PRIMARY KEY, role INT);"
+                         "CREATE TEMP VIEW framework_role AS SELECT alloc_seq, role FROM %s UNION ALL "
+                         "SELECT alloc_seq, role FROM temp.found_role",
+                         said(t));
 }
 
 static int put(struct finding *f)
@@ -336,22 +334,21 @@ static bool has_caches(struct trace *t)
 /* In a training's forward the same code makes what backward frees: activations. */
 static int put_caches(struct trace *t)
 {
-    char *sql = xformat(
+    return trace_sql_run(
+        t,
         "INSERT INTO temp.found_role SELECT e.seq, %d FROM ev e CROSS JOIN kind k ON k.id = e.kind WHERE "
         "e.op "
         "= %d AND k.status = 0 AND e.stack IN (SELECT s.id FROM stack s JOIN frame f ON f.id = s.line WHERE "
         "f.file LIKE '%%/transformers/cache_utils.py') AND e.phase NOT IN (SELECT id FROM phase WHERE name "
         "IN ('forward', 'logits', 'backward', 'optimizer')) AND e.seq NOT IN (SELECT alloc_seq FROM %s)",
         VS_LIFE_CACHE, VS_OP_BLOCK_ALLOC, said(t));
-    int code = sqlite3_exec(t->db, sql, NULL, NULL, NULL);
-    free(sql);
-    return code == SQLITE_OK ? 0 : trace_sql_error(t);
 }
 
 /* What libraries ask the driver for themselves, as view access_role has it. */
 static int put_libraries(struct trace *t)
 {
-    char *sql = xformat(
+    return trace_sql_run(
+        t,
         "INSERT OR IGNORE INTO temp.found_role SELECT e.seq, CASE WHEN o.text LIKE 'libnccl%%' OR o.text "
         "LIKE 'libnvshmem%%' THEN %d ELSE %d END FROM ev e CROSS JOIN kind k ON k.id = e.kind CROSS JOIN "
         "stack s ON s.id = e.stack CROSS JOIN string o ON o.id = s.owner WHERE e.op = 1 AND k.status = 0 "
@@ -360,9 +357,6 @@ static int put_libraries(struct trace *t)
         "'libcutensor%%' OR o.text LIKE 'libnccl%%' OR o.text LIKE 'libnvshmem%%') AND e.seq NOT IN "
         "(SELECT seq FROM amend WHERE op = 50)",
         VS_LIFE_LIBRARY_COMMUNICATES, VS_LIFE_LIBRARY);
-    int code = sqlite3_exec(t->db, sql, NULL, NULL, NULL);
-    free(sql);
-    return code == SQLITE_OK ? 0 : trace_sql_error(t);
 }
 
 /* An imported snapshot's roles are in the file, and where accesses were followed they say more.  Where a free

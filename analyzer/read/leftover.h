@@ -29,9 +29,6 @@ char *leftover_find(const char *database);
 /* The state of JOURNAL, if it belongs to the run that began at START_REALTIME_NS. */
 enum leftover_state leftover_look(const char *journal, int64_t start_realtime_ns, char *why, size_t why_size);
 
-/* Removes PATH if it is a journal whose process was killed while creating it (unborn.c). */
-bool leftover_remove_unborn(const char *path);
-
 /* Whether PATH belongs to another user; if so WHY names the user and what that user can do. */
 bool leftover_others(const char *path, char *why, size_t why_size);
 

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/destination.h"
 #include "core/guard.h"
 #include "leftover.h"
 
@@ -196,18 +197,9 @@ static bool inside(const char *path, const char *directory)
 {
     char *slash = strrchr(path, '/'),
          *folder = slash ? xformat("%.*s", (int)(slash - path), path) : xstrdup(".");
-    char *a = realpath(*folder ? folder : "/", NULL), *b = realpath(directory, NULL);
-    bool same = a && b && !strcmp(a, b);
+    bool same = same_file(*folder ? folder : "/", directory);
     free(folder);
-    free(a);
-    free(b);
     return same;
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 enum operand { OF_HOST, OF_PID, OF_DIRECTORY, OF_DATABASE };

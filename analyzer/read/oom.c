@@ -92,18 +92,6 @@ int64_t trace_last_refused(struct trace *t)
     return bytes;
 }
 
-int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, size_t *n)
-{
-    struct sqlite3_stmt *s = trace_sql(
-        t,
-        "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner, line, layer, "
-        "(SELECT layer_type FROM "
-        "stack_text WHERE id = stack), role FROM live_at_oom "
-        "WHERE oom_seq = ? GROUP BY phase, category, owner, line, layer, stack, role ORDER BY 2 DESC",
-        1, seq);
-    return trace_live_rows(t, s, out, n);
-}
-
 int trace_left_by_oom(struct trace *t, int64_t seq, int64_t *last, struct trace_live **out, size_t *n)
 {
     struct trace_step_end *steps = NULL;

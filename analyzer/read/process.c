@@ -57,12 +57,10 @@ static const struct part parts[] = {
  * table over it again. */
 static int view(struct trace *t, const char *table, const char *columns, const char *where)
 {
-    char *sql = xformat("CREATE TEMP VIEW one_%s AS SELECT %s FROM main.%s WHERE %s;"
-                        "CREATE TEMP VIEW %s AS SELECT * FROM one_%s",
-                        table, columns, table, where, table, table);
-    int code = sqlite3_exec(t->db, sql, NULL, NULL, NULL);
-    free(sql);
-    return code == SQLITE_OK ? 0 : trace_sql_error(t);
+    return trace_sql_run(t,
+                         "CREATE TEMP VIEW one_%s AS SELECT %s FROM main.%s WHERE %s;"
+                         "CREATE TEMP VIEW %s AS SELECT * FROM one_%s",
+                         table, columns, table, where, table, table);
 }
 
 static int select_part(struct trace *t, const struct part *p, int64_t process)

@@ -14,18 +14,10 @@
 #include "relabel.h"
 #include "tables.h"
 
-static int run(struct trace *t, const char *sql)
-{
-    return sqlite3_exec(t->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : trace_sql_error(t);
-}
-
 /* Removes a view that lies over TABLE already: the rows of one process of several (process.c). */
 static int uncover(struct trace *t, const char *table)
 {
-    char *sql = xformat("DROP VIEW IF EXISTS temp.%s", table);
-    int result = run(t, sql);
-    free(sql);
-    return result;
+    return trace_sql_run(t, "DROP VIEW IF EXISTS temp.%s", table);
 }
 
 /* Runs SQL, in which file.TABLE stands for the file's own table, or for the process's part of it. */
@@ -38,9 +30,7 @@ static int run_over(struct trace *t, const char *sql)
         free(text);
         text = longer;
     }
-    char *whole = xformat("%s%s", text, sql);
-    int result = run(t, whole);
-    free(whole);
+    int result = trace_sql_run(t, "%s%s", text, sql);
     free(text);
     return result;
 }
@@ -54,10 +44,10 @@ static int run_over(struct trace *t, const char *sql)
 
 int trace_relabel_begin(struct trace *t, struct trace_relabel_text **names, size_t *n)
 {
-    if (run(t, "CREATE TEMP TABLE new_phase(name INTEGER PRIMARY KEY, phase INT);"
-               "CREATE TEMP TABLE new_step(name INTEGER PRIMARY KEY);"
-               "CREATE TEMP TABLE phase(id INTEGER PRIMARY KEY, name TEXT);"
-               "INSERT INTO temp.phase SELECT id, name FROM main.phase"))
+    if (trace_sql_run(t, "CREATE TEMP TABLE new_phase(name INTEGER PRIMARY KEY, phase INT);"
+                         "CREATE TEMP TABLE new_step(name INTEGER PRIMARY KEY);"
+                         "CREATE TEMP TABLE phase(id INTEGER PRIMARY KEY, name TEXT);"
+                         "INSERT INTO temp.phase SELECT id, name FROM main.phase"))
         return -1;
     struct sqlite3_stmt *s =
         trace_sql(t,

@@ -99,17 +99,21 @@ int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live *
     return trace_sql_done(t, s);
 }
 
+#define LIVE                                                                                                 \
+    "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner, line, layer, (SELECT "         \
+    "layer_type FROM stack_text WHERE id = stack), "
+#define GROUPS " GROUP BY phase, category, owner, line, layer, stack, 11 ORDER BY 2 DESC"
+
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n)
 {
-    struct sqlite3_stmt *s = trace_sql(
-        t,
-        "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner, line, layer, (SELECT "
-        "layer_type FROM "
-        "stack_text WHERE id = stack), role FROM "
-        "live_at_peak WHERE device = ? GROUP BY phase, category, owner, line, layer, stack, role ORDER BY 2 "
-        "DESC",
-        1, device);
-    return trace_live_rows(t, s, out, n);
+    return trace_live_rows(t, trace_sql(t, LIVE "role FROM live_at_peak WHERE device = ?" GROUPS, 1, device),
+                           out, n);
+}
+
+int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, size_t *n)
+{
+    return trace_live_rows(t, trace_sql(t, LIVE "role FROM live_at_oom WHERE oom_seq = ?" GROUPS, 1, seq),
+                           out, n);
 }
 
 bool trace_follows(struct trace *t)
@@ -122,13 +126,11 @@ int trace_live_beside(struct trace *t, struct trace *other, int64_t device, stru
 {
     if (!trace_follows(t) || trace_follows(other) || other->found_roles)
         return trace_live(t, device, out, n);
-    struct sqlite3_stmt *s = trace_sql(
-        t,
-        "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner, line, layer, (SELECT "
-        "layer_type FROM stack_text WHERE id = stack), said FROM (SELECT l.*, (SELECT f.role FROM "
-        "framework_says f WHERE f.alloc_seq = l.alloc_seq) AS said FROM live_at_peak l WHERE l.device = ?) "
-        "GROUP BY phase, category, owner, line, layer, stack, said ORDER BY 2 DESC",
-        1, device);
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  LIVE "said FROM (SELECT l.*, (SELECT f.role FROM framework_says f WHERE f.alloc_seq = "
+                       "l.alloc_seq) AS said FROM live_at_peak l WHERE l.device = ?)" GROUPS,
+                  1, device);
     return trace_live_rows(t, s, out, n);
 }
 

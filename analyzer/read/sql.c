@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int trace_sql_endless(struct trace *t)
@@ -119,6 +120,19 @@ int64_t trace_sql_one(struct trace *t, const char *sql, int bound, ...)
     int64_t value = trace_sql_row(s) ? trace_sql_int(s, 0) : UNKNOWN;
     sqlite3_finalize(s);
     return value;
+}
+
+int trace_sql_run(struct trace *t, const char *format, ...)
+{
+    va_list list;
+    char *sql = NULL;
+    va_start(list, format);
+    int length = vasprintf(&sql, format, list), code = SQLITE_NOMEM;
+    va_end(list);
+    if (length >= 0)
+        code = sqlite3_exec(t->db, sql, NULL, NULL, NULL);
+    free(sql);
+    return code == SQLITE_OK ? 0 : trace_sql_error(t);
 }
 
 int trace_names(struct trace *t, const char *sql, struct trace_texts *out)

@@ -1,6 +1,6 @@
 /*
  * steps.h - training steps: when they ended, what a step did event by event (step.c), and what the steps left
- * behind (growth.c).
+ * behind.
  */
 #ifndef VS_READ_STEPS_H
 #define VS_READ_STEPS_H
@@ -52,7 +52,7 @@ void trace_free_step_memory(struct trace_step_memory *m);
 /* The ends of the steps after the last folded one, in order.  The caller frees the array. */
 int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n);
 /* The allocations that were made in these STEPS, count in the device's totals and live at the end of the last
- * step (growth.c).  The caller frees the array. */
+ * step.  The caller frees the array. */
 int trace_births(struct trace *t, int64_t device, const struct trace_step_end *steps, size_t n,
                  struct trace_birth **out, size_t *count);
 /* How many steps ended after the moment WHEN; of a folded stretch around it none is counted. */

@@ -15,9 +15,9 @@
  *   ooms.h       out-of-memory                 tables.h     samples, costs, pools, ranges
  *   waste.h      where blocks lay unused       held.h       what some blocks held
  *   tape.h       a framework's requests        blocks.h     a framework's blocks
- *   lives.h      every block's life            stream.h     the large tables, row by row
+ *   lives.h      every block's life            events.h     the history, row by row
  *   sweep.h      a sweep's points              relabel.h    other phases and steps
- *   asked.h      what blocks were asked for as
+ *   asked.h      what blocks were asked as     stream.h     allocations, ranges, threads
  */
 #ifndef VS_READ_TRACE_H
 #define VS_READ_TRACE_H

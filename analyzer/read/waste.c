@@ -19,14 +19,12 @@
 
 int trace_rules(struct trace *t, int64_t device, int64_t seq, struct trace_rule **out, size_t *n)
 {
-    static const char at_peak[] =
-        "SELECT role, role_rule, sum(size_bytes), count(*) FROM live_at_peak WHERE device = ?1 "
-        "AND role IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2";
-    static const char at_oom[] =
-        "SELECT role, role_rule, sum(size_bytes), count(*) FROM live_at_oom WHERE device = ?1 "
-        "AND oom_seq = ?2 AND role IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2";
+#define RULES  "SELECT role, role_rule, sum(size_bytes), count(*) FROM "
+#define GROUPS " AND role IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
     struct sqlite3_stmt *s =
-        seq == UNKNOWN ? trace_sql(t, at_peak, 1, device) : trace_sql(t, at_oom, 2, device, seq);
+        seq == UNKNOWN
+            ? trace_sql(t, RULES "live_at_peak WHERE device = ?1" GROUPS, 1, device)
+            : trace_sql(t, RULES "live_at_oom WHERE device = ?1 AND oom_seq = ?2" GROUPS, 2, device, seq);
     *out = NULL;
     *n = 0;
     while (trace_sql_row(s))

@@ -1,9 +1,9 @@
 /* load.c - loads the two operands and matches their devices; see diff.h. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "diff.h"
+#include "base/destination.h"
 #include "base/units.h"
 #include "read/living.h"
 #include "read/tables.h"
@@ -261,12 +261,6 @@ static int live_beside(struct diff *d, int side)
             return complain("%s", s->trace.why);
     }
     return 0;
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 int diff_load(struct diff *d, const char *a, const char *b, const struct relabel *relabel,
