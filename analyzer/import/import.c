@@ -160,11 +160,11 @@ static int make_journal(struct work *w, struct vs_journal_config config)
 static int open_writer(struct work *w)
 {
     char part[512] = "";
-    struct vs_writer_config config = {.path = w->job->database,
-                                      .version = w->job->version,
-                                      .rank = import_rank(w->job->snapshot),
-                                      .local_rank = INT32_MIN,
-                                      .world_size = INT32_MIN};
+    struct vs_database config = {.path = w->job->database,
+                                 .version = w->job->version,
+                                 .rank = import_rank(w->job->snapshot),
+                                 .local_rank = INT32_MIN,
+                                 .world_size = INT32_MIN};
     int rc = vs_writer_open(&w->writer, &config, w->journal, part, sizeof part);
     if (rc < 0)
         snprintf(w->why, w->why_size, "%s", part);

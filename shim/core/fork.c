@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "map.h"
+
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
@@ -48,17 +50,9 @@ bool vs_fork_wipes(void *pages, size_t bytes, void (*wipe)(void))
     return wiped;
 }
 
-static void *map(size_t bytes)
-{
-    int kept = errno;
-    void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    errno = kept;
-    return m == MAP_FAILED ? NULL : m;
-}
-
 void *vs_fork_wiped_memory(size_t bytes, void (*wipe)(void))
 {
-    void *m = map(bytes);
+    void *m = vs_map(bytes);
     if (m)
         vs_fork_wipes(m, bytes, wipe);
     return m;
@@ -67,7 +61,7 @@ void *vs_fork_wiped_memory(size_t bytes, void (*wipe)(void))
 void *vs_map_once_now(void *_Atomic *place, size_t bytes, bool wiped)
 {
     static _Atomic bool cannot_wipe;
-    void *there = NULL, *made = wiped && cannot_wipe ? NULL : map(bytes);
+    void *there = NULL, *made = wiped && cannot_wipe ? NULL : vs_map(bytes);
     if (made && wiped && !vs_fork_wipes(made, bytes, NULL))
         cannot_wipe = true;
     else if (made && atomic_compare_exchange_strong(place, &there, made))

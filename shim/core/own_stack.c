@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "core/arch/stack.h"
+#include "map.h"
 
 #define STACK_BYTES (512 * 1024)
 #define GUARD_BYTES (64 * 1024)
@@ -19,8 +20,8 @@
 void vs_on_own_stack(void (*function)(void *), void *argument)
 {
     size_t bytes = GUARD_BYTES + STACK_BYTES;
-    char *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (m == MAP_FAILED) {
+    char *m = vs_map(bytes);
+    if (!m) {
         function(argument);
         return;
     }

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "clock.h"
 #include "fork.h"
 
 #define FORK_WAITS_MS                                                                                        \
@@ -31,9 +32,7 @@ extern struct r_debug _r_debug __attribute__((weak)); /* the loader's own */
 
 static uint64_t now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+    return vs_clock_ns() / 1000000;
 }
 
 static void wait_for_none(const _Atomic uint32_t *count, uint32_t ms)

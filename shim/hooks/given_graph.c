@@ -15,9 +15,9 @@
 #include "given.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "access/kernels.h"
+#include "core/map.h"
 #include "handle_table.h"
 #include "graph_nodes.h"
 #include "record/record.h"
@@ -55,8 +55,8 @@ static struct slot {
 static struct list *new_list(uint32_t room)
 {
     size_t bytes = (sizeof(struct list) + room * sizeof(struct word) + 4095) & ~(size_t)4095;
-    struct list *l = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (l == MAP_FAILED)
+    struct list *l = vs_map(bytes);
+    if (l == NULL)
         return NULL;
     l->mapped = bytes;
     l->room = (uint32_t)((bytes - sizeof *l) / sizeof(struct word));
@@ -266,9 +266,8 @@ static void read_graph(struct reading *r, CUgraph graph, int depth)
         return;
     }
     size_t bytes = n * sizeof(CUgraphNode);
-    CUgraphNode *nodes =
-        n != 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
-    if (nodes == MAP_FAILED) {
+    CUgraphNode *nodes = n != 0 ? vs_map(bytes) : NULL;
+    if (nodes == NULL) {
         if (n != 0)
             unseen(r);
         return;

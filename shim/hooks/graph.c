@@ -23,8 +23,7 @@
 #define _GNU_SOURCE
 #include "graph.h"
 
-#include <sys/mman.h>
-
+#include "core/map.h"
 #include "events.h"
 #include "graph_nodes.h"
 #include "graph_read.h"
@@ -82,7 +81,7 @@ static void keep(CUgraphExec exec, const struct vs_graph_reading *r, uint64_t fl
 {
     size_t bytes = sizeof(struct vs_graph_exec) + r->n * sizeof(struct survivor);
     struct slot *s = probe(exec, true);
-    struct vs_graph_exec *entry = s != NULL ? vs_graph_pages(bytes) : NULL;
+    struct vs_graph_exec *entry = s != NULL ? vs_map(bytes) : NULL;
     if (entry == NULL) {
         vs_graph_not_followed(r->n != 0 ? r->n : 1);
         return;
@@ -96,7 +95,7 @@ static void keep(CUgraphExec exec, const struct vs_graph_reading *r, uint64_t fl
 static void take(CUgraphExec exec, CUgraph graph, uint64_t flags)
 {
     size_t bytes = VS_GRAPH_NODES_MAX * sizeof(struct vs_graph_node);
-    struct vs_graph_reading r = {.at = vs_graph_pages(bytes)};
+    struct vs_graph_reading r = {.at = vs_map(bytes)};
     if (r.at == NULL) {
         vs_graph_not_followed(1);
         return;

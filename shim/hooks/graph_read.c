@@ -7,18 +7,11 @@
 #define _GNU_SOURCE
 #include "graph_read.h"
 
-#include <sys/mman.h>
-
+#include "core/map.h"
 #include "events.h"
 #include "trace/event.h"
 
 #define DEPTH_MAX 8 /* child graphs in child graphs */
-
-void *vs_graph_pages(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
-}
 
 static void read_alloc(struct vs_graph_reading *r, CUgraphNode node)
 {
@@ -71,7 +64,7 @@ static void read_graph(struct vs_graph_reading *r, CUgraph graph, int depth)
     size_t n = 0;
     if (vs_drv_cuGraphGetNodes(graph, NULL, &n) != CUDA_SUCCESS || n == 0)
         return;
-    CUgraphNode *nodes = vs_graph_pages(n * sizeof(*nodes));
+    CUgraphNode *nodes = vs_map(n * sizeof(*nodes));
     if (nodes == NULL) {
         r->beyond++;
         return;

@@ -31,7 +31,4 @@ struct vs_graph_reading {
  * nodes. */
 bool vs_graph_read(struct vs_graph_reading *r, CUgraph graph);
 
-/* Zeroed pages for BYTES, to be given back by munmap; NULL where there are none. */
-void *vs_graph_pages(size_t bytes);
-
 #endif

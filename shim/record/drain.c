@@ -108,7 +108,7 @@ static int32_t fact_number(const struct vs_journal *j, const char *key)
 static bool open_writer(struct drain *d)
 {
     char why[256] = "";
-    struct vs_writer_config c = {
+    struct vs_database c = {
         .path = d->r->database,
         .max_bytes = vs_options.max_bytes,
         .version = VRAMSCOPE_VERSION,

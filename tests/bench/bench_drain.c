@@ -100,7 +100,7 @@ int main(int argc, char **argv)
     if (vs_journal_create(&journal, path, &config) < 0)
         return fprintf(stderr, "%s: cannot create the journal\n", path), 2;
     vs_writer_alone(); /* as in the drain's thread */
-    if (vs_writer_open(&writer, &(struct vs_writer_config){.path = db, .version = "bench", .pid = getpid()},
+    if (vs_writer_open(&writer, &(struct vs_database){.path = db, .version = "bench", .pid = getpid()},
                        journal, why, sizeof why) < 0)
         return fprintf(stderr, "%s\n", why), 2;
     struct stream *s = malloc(sizeof *s);

@@ -140,7 +140,7 @@ static void enter(struct vs_arena *a, const struct alias *v, uint32_t alias, uin
         vs_atoms_add(a, v->run[i].first, v->run[i].first + v->run[i].count, alias);
     vs_class_add(a, class, alias);
     vs_alias_idle_add(a, alias);
-    vs_class_open(a, alias);
+    vs_class_flip(a, &a->alias[alias]);
     a->stats.aliased += v->count;
     a->stats.mappings += v->count;
     if (a->stats.mappings > a->stats.peak_mappings)

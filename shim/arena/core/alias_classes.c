@@ -26,8 +26,7 @@ static uint32_t lower_bound(const struct vs_arena *a, uint32_t count)
     return low;
 }
 
-/* Puts the alias mapping into the bits of its class, or takes it out. */
-static void flip(struct vs_arena *a, struct alias *v)
+void vs_class_flip(struct vs_arena *a, struct alias *v)
 {
     struct alias_class *c = &a->class[v->class];
     v->open = !v->open;
@@ -67,19 +66,9 @@ void vs_class_idle(struct vs_arena *a, uint32_t chunk)
         struct alias *v = &a->alias[alias];
         next = v->behind;
         v->watched = NIL;
-        flip(a, v);
+        vs_class_flip(a, v);
     }
     a->watch[chunk] = 0;
-}
-
-void vs_class_open(struct vs_arena *a, uint32_t alias)
-{
-    flip(a, &a->alias[alias]);
-}
-
-void vs_class_close(struct vs_arena *a, uint32_t alias)
-{
-    flip(a, &a->alias[alias]);
 }
 
 /* ---- which serves ---- */
@@ -105,7 +94,7 @@ static uint32_t next_idle(struct vs_arena *a, const struct alias_class *c, uint3
             uint32_t chunk = used_chunk(a, &a->alias[alias]);
             if (chunk == NIL)
                 return alias;
-            flip(a, &a->alias[alias]);
+            vs_class_flip(a, &a->alias[alias]);
             watch(a, alias, chunk);
         }
     return NIL;
@@ -193,7 +182,7 @@ void vs_class_remove(struct vs_arena *a, uint32_t alias)
     struct alias *v = &a->alias[alias];
     struct alias_class *c = &a->class[v->class];
     if (v->open)
-        flip(a, v);
+        vs_class_flip(a, v);
     watch_no_more(a, v);
     c->aliases[v->index] = NIL;
     while (c->used && c->aliases[c->used - 1] == NIL)

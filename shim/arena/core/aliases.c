@@ -45,7 +45,7 @@ uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint
     v->claimed = left;
     v->queue = (uint8_t)queue;
     a->extent[v->extent].queue = (uint8_t)queue;
-    vs_class_close(a, alias);
+    vs_class_flip(a, &a->alias[alias]);
     for (const struct run *r = v->run; left; r++) {
         uint32_t n = r->count < left ? r->count : left;
         vs_extent_change(a, r->first, n, EXTENT_SHADOW, VS_ARENA_ANY);
@@ -69,7 +69,7 @@ void vs_alias_release(struct vs_arena *a, uint32_t alias)
     v->users |= users_of(queue);
     v->last_free = a->seq_now;
     vs_alias_idle_add(a, alias);
-    vs_class_open(a, alias);
+    vs_class_flip(a, &a->alias[alias]);
 }
 
 /* ---- removing ---- */
@@ -146,7 +146,7 @@ int vs_alias_shorten(struct vs_arena *a, uint32_t alias, uint32_t keep)
         a->extent[rest].queue = VS_ARENA_ANY;
         vs_extent_give(a, rest, EXTENT_FREE);
         if (!v->claimed)
-            vs_class_open(a, alias);
+            vs_class_flip(a, &a->alias[alias]);
     } else {
         a->stats.evicted++;
         remove_alias(a, alias);

@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include "core/fork.h"
+#include "core/map.h"
 #include "internal.h"
 
 #include <string.h>
@@ -61,9 +62,8 @@ static int map_arrays(struct vs_arena *a)
     struct array list[ARRAYS];
     list_arrays(a, list);
     for (int i = 0; i < ARRAYS; i++) {
-        void *p = mmap(NULL, list[i].bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (p == MAP_FAILED)
+        void *p = vs_map(list[i].bytes);
+        if (!p)
             return VS_BACKING_OUT_OF_MEMORY;
         madvise(p, list[i].bytes, MADV_NOHUGEPAGE); /* each heap touches a little of its part */
         *list[i].at = p;
@@ -114,9 +114,8 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const s
 {
     if (b->chunk < 2 * VS_ARENA_UNIT || b->chunk & (b->chunk - 1) || c->small >= b->chunk)
         return VS_BACKING_INVALID;
-    struct vs_arena *a =
-        mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (a == MAP_FAILED)
+    struct vs_arena *a = vs_map(sizeof *a);
+    if (!a)
         return VS_BACKING_OUT_OF_MEMORY;
     vs_fork_wipes(&a->gate, sizeof a->gate, NULL);
     a->gate.lock = (struct vs_lock)VS_LOCK(ARENA);

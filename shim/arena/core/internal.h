@@ -122,9 +122,9 @@ void vs_alias_idle_remove(struct vs_arena *a, uint32_t alias);
 int vs_class_join(struct vs_arena *a, uint32_t count, uint32_t *class); /* with room for one more */
 void vs_class_add(struct vs_arena *a, uint32_t class, uint32_t alias);
 void vs_class_remove(struct vs_arena *a, uint32_t alias);
-void vs_class_open(struct vs_arena *a, uint32_t alias);  /* it may be that no chunk of it is in use */
-void vs_class_close(struct vs_arena *a, uint32_t alias); /* it is claimed */
-void vs_class_idle(struct vs_arena *a, uint32_t chunk);  /* to those that watch the chunk */
+/* Closes an open one, which is claimed, or opens it: it may be that no chunk of it is in use. */
+void vs_class_flip(struct vs_arena *a, struct alias *v);
+void vs_class_idle(struct vs_arena *a, uint32_t chunk); /* to those that watch the chunk */
 
 /* ---- order.c ---- */
 
@@ -156,7 +156,7 @@ void vs_synchronized(struct vs_arena *a, uint64_t seq); /* somebody has waited: 
 
 /* ---- queues.c ---- */
 
-int vs_queue_begin(struct vs_arena *a, uint32_t queue);
+void vs_queue_begin(struct vs_arena *a, uint32_t queue);
 
 /* ---- deferred.c ---- */
 

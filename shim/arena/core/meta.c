@@ -3,20 +3,15 @@
 #include "meta.h"
 
 #include <string.h>
-#include <sys/mman.h>
+
+#include "core/map.h"
 
 #define SLAB  (256u << 10)
 #define LEAST 4 /* class of the smallest piece, 16 bytes */
 
-static void *map(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
-}
-
 static void *map_large(struct vs_meta *m, size_t bytes)
 {
-    void *p = map(bytes);
+    void *p = vs_map(bytes);
     m->held += p ? bytes : 0;
     return p;
 }
@@ -44,7 +39,7 @@ static void spend_rest(struct vs_meta *m)
 
 static int refill(struct vs_meta *m)
 {
-    char *slab = map(SLAB);
+    char *slab = vs_map(SLAB);
     if (!slab)
         return -1;
     spend_rest(m);

@@ -44,14 +44,13 @@ static void begin(struct vs_arena *a, uint32_t queue)
         a->seen[q][queue] = q == VS_ARENA_ANY ? UINT64_MAX : a->queue[q].done;
 }
 
-int vs_queue_begin(struct vs_arena *a, uint32_t queue)
+void vs_queue_begin(struct vs_arena *a, uint32_t queue)
 {
     if (a->queue[queue].open)
-        return 0;
+        return;
     if (a->queues == 1)
         stamp_free_extents(a, stamp_idle(a));
     begin(a, queue);
-    return 0;
 }
 
 /* Whether the queue's stream is gone and all its frees are complete for every queue. */

@@ -15,12 +15,12 @@
  * the handle: who opens it after that is told that it is invalid.
  */
 #include "core/log.h"
+#include "core/map.h"
 #include "share.h"
 #include "ticket.h"
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -41,11 +41,7 @@ static uint32_t used; /* of the table, gaps included */
 
 static bool have_table(void)
 {
-    if (!table) {
-        void *p = mmap(NULL, EXPORTS * sizeof *table, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        table = p == MAP_FAILED ? NULL : p;
-    }
+    table = table ? table : vs_map(EXPORTS * sizeof *table);
     return table != NULL;
 }
 

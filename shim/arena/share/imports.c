@@ -12,6 +12,7 @@
  * answers in its place, with one line that says what to do.
  */
 #include "core/log.h"
+#include "core/map.h"
 #include "share.h"
 #include "ticket.h"
 
@@ -19,7 +20,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define IMPORTS (1u << 15) /* open at once */
@@ -84,13 +84,9 @@ static struct import *find_handle(const struct vs_ipc_ticket *t, CUcontext conte
 
 static struct import *free_place(void)
 {
-    if (!table) {
-        void *p = mmap(NULL, IMPORTS * sizeof *table, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (p == MAP_FAILED)
-            return NULL;
-        table = p;
-    }
+    table = table ? table : vs_map(IMPORTS * sizeof *table);
+    if (!table)
+        return NULL;
     for (uint32_t i = 0; i < count_used(); i++)
         if (!table[i].address)
             return &table[i];

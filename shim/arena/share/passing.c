@@ -16,7 +16,9 @@
 
 #include "passing_wire.h"
 #include "core/fork.h"
+#include "core/clock.h"
 #include "core/lock.h"
+#include "core/map.h"
 #include "core/own_threads.h"
 
 #include <errno.h>
@@ -300,8 +302,8 @@ static int start_thread(struct server *s)
 
 static int begin(vs_passing_give *give, struct server **out)
 {
-    struct server *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (s == MAP_FAILED)
+    struct server *s = vs_map(sizeof *s);
+    if (!s)
         return -ENOMEM;
     *s = (struct server){.give = give, .process = vs_fork_number(), .answers = true};
     int error = open_socket(s);
@@ -378,9 +380,7 @@ static bool is_there(int way)
 
 static int64_t now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)(vs_clock_ns() / 1000000);
 }
 
 /* The way to the giver, and the two ends of the way back. */

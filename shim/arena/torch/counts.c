@@ -37,32 +37,23 @@ static uint64_t rounded(uint64_t size)
     return (size + VS_ARENA_UNIT - 1) & ~(uint64_t)(VS_ARENA_UNIT - 1);
 }
 
-static void add(struct stat *s, uint64_t n)
+static void count(struct stat *s, uint64_t n, bool more)
 {
-    s->current += n;
-    s->allocated += n;
-    if (s->current > s->peak)
-        s->peak = s->current;
+    if (more) {
+        s->current += n;
+        s->allocated += n;
+        s->peak = s->current > s->peak ? s->current : s->peak;
+    } else {
+        s->current -= n < s->current ? n : s->current;
+        s->freed += n;
+    }
 }
 
-static void take(struct stat *s, uint64_t n)
+static void count_block(struct counts *c, int kind, uint64_t size, uint64_t bytes, bool more)
 {
-    s->current -= n < s->current ? n : s->current;
-    s->freed += n;
-}
-
-static void add_block(struct counts *c, int kind, uint64_t size, uint64_t bytes)
-{
-    add(&c->blocks[kind], 1);
-    add(&c->bytes[kind], bytes);
-    add(&c->requested[kind], size);
-}
-
-static void take_block(struct counts *c, int kind, uint64_t size, uint64_t bytes)
-{
-    take(&c->blocks[kind], 1);
-    take(&c->bytes[kind], bytes);
-    take(&c->requested[kind], size);
+    count(&c->blocks[kind], 1, more);
+    count(&c->bytes[kind], bytes, more);
+    count(&c->requested[kind], size, more);
 }
 
 static int kind_of(uint64_t bytes)
@@ -72,32 +63,20 @@ static int kind_of(uint64_t bytes)
 
 /* ---- what happens ---- */
 
-void vs_torch_count_malloc(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved)
+void vs_torch_count(int device, uint64_t address, uint64_t size, bool more, CUstream stream,
+                    uint64_t reserved)
 {
     struct counts *c = &counts[device];
     void *ptr = (void *)(uintptr_t)address;
     uint64_t bytes = rounded(size);
+    int64_t change = more ? (int64_t)bytes : -(int64_t)bytes;
     vs_lock_take(&c->lock);
-    add_block(c, ALL, size, bytes);
-    add_block(c, kind_of(bytes), size, bytes);
+    count_block(c, ALL, size, bytes, more);
+    count_block(c, kind_of(bytes), size, bytes, more);
     uint64_t allocated = c->bytes[ALL].current;
-    vs_torch_block(ptr, (int64_t)bytes, allocated, (uint64_t)(uintptr_t)stream, device);
+    vs_torch_block(ptr, change, allocated, (uint64_t)(uintptr_t)stream, device);
     vs_lock_give(&c->lock);
-    vs_torch_profile(ptr, (int64_t)bytes, allocated, reserved, device);
-}
-
-void vs_torch_count_free(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved)
-{
-    struct counts *c = &counts[device];
-    void *ptr = (void *)(uintptr_t)address;
-    uint64_t bytes = rounded(size);
-    vs_lock_take(&c->lock);
-    take_block(c, ALL, size, bytes);
-    take_block(c, kind_of(bytes), size, bytes);
-    uint64_t allocated = c->bytes[ALL].current;
-    vs_torch_block(ptr, -(int64_t)bytes, allocated, (uint64_t)(uintptr_t)stream, device);
-    vs_lock_give(&c->lock);
-    vs_torch_profile(ptr, -(int64_t)bytes, allocated, reserved, device);
+    vs_torch_profile(ptr, change, allocated, reserved, device);
 }
 
 void vs_torch_count_oom(int device, uint64_t size)

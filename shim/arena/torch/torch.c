@@ -213,7 +213,7 @@ void *vramscope_torch_malloc(ssize_t size, int device, CUstream stream)
     int status = allocate((uint64_t)size, device, stream, &t);
     if (__builtin_expect(status != CUDA_SUCCESS, 0))
         return fail((CUresult)status, device, (uint64_t)size);
-    vs_torch_count_malloc(device, t.address, (uint64_t)size, stream, t.reserved);
+    vs_torch_count(device, t.address, (uint64_t)size, true, stream, t.reserved);
     errno = saved;
     return (void *)(uintptr_t)t.address;
 }
@@ -256,7 +256,7 @@ void vramscope_torch_free(void *ptr, ssize_t size, int device, CUstream stream)
     struct vs_served *s = &vs_served[device];
     struct vs_arena *arena = vs_served_arena(s);
     bool plain = is_plain(arena, address), served = arena && !plain; /* otherwise it ended with the context */
-    vs_torch_count_free(device, address, (uint64_t)size, stream, arena ? vs_arena_reserved(arena) : 0);
+    vs_torch_count(device, address, (uint64_t)size, false, stream, arena ? vs_arena_reserved(arena) : 0);
     bool entered = served && vs_provided_enter(__builtin_frame_address(0));
     if (served)
         to_arena(s, arena, address, stream, &given);

@@ -59,8 +59,8 @@ void vs_torch_foreign_wait(struct vs_served *s, uint64_t address);
 /* ---- statistics and events (counts.c) ---- */
 
 /* RESERVED: what the device's arena holds then. */
-void vs_torch_count_malloc(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved);
-void vs_torch_count_free(int device, uint64_t address, uint64_t size, CUstream stream, uint64_t reserved);
+void vs_torch_count(int device, uint64_t address, uint64_t size, bool more, CUstream stream,
+                    uint64_t reserved);
 void vs_torch_count_oom(int device, uint64_t size);
 void vs_torch_count_retry(int device);
 /* Bytes that torch has allocated on the device. */

@@ -453,35 +453,17 @@ const char *vs_journal_get_string(const struct vs_journal *j, uint32_t id, size_
     return row->text;
 }
 
-const struct vs_thread_row *vs_journal_get_thread(const struct vs_journal *j, uint32_t id)
-{
-    return get_row(j, VS_SEC_THREADS, id);
-}
-
-const struct vs_context_row *vs_journal_get_context(const struct vs_journal *j, uint32_t id)
-{
-    return get_row(j, VS_SEC_CONTEXTS, id);
-}
-
-const struct vs_device_row *vs_journal_get_device(const struct vs_journal *j, uint32_t id)
-{
-    return get_row(j, VS_SEC_DEVICES, id);
-}
-
-const struct vs_module_row *vs_journal_get_module(const struct vs_journal *j, uint32_t id)
-{
-    return get_row(j, VS_SEC_MODULES, id);
-}
-
-const struct vs_frame_row *vs_journal_get_frame(const struct vs_journal *j, uint32_t id)
-{
-    return get_row(j, VS_SEC_FRAMES, id);
-}
-
-const struct vs_stack_row *vs_journal_get_stack(const struct vs_journal *j, uint32_t id)
-{
-    return get_row(j, VS_SEC_STACKS, id);
-}
+#define GET(name, SECTION)                                                                                   \
+    const struct vs_##name##_row *vs_journal_get_##name(const struct vs_journal *j, uint32_t id)             \
+    {                                                                                                        \
+        return get_row(j, VS_SEC_##SECTION, id);                                                             \
+    }
+GET(thread, THREADS)
+GET(context, CONTEXTS)
+GET(device, DEVICES)
+GET(module, MODULES)
+GET(frame, FRAMES)
+GET(stack, STACKS)
 
 bool vs_journal_get_tensor(const struct vs_journal *j, uint32_t id, struct vs_tensor *out)
 {

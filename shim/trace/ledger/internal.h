@@ -1,9 +1,8 @@
 /*
  * internal.h - the ledger's state, shared by its files:
  *
- *   ledger.c   feeding events
+ *   ledger.c   feeding events, the end of a batch
  *   row.c      beginning and ending rows
- *   batch.c    the end of a batch
  *   pending.c  the look-ahead queue: managed or direct
  *   totals.c   devices' totals, peaks
  *   entries.c  allocations that live, and what lived at the peak

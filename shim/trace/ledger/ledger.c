@@ -52,24 +52,17 @@ void vs_ledger_free(struct vs_ledger *l)
 
 void vs_output_clear(struct vs_output *out)
 {
-    out->rows.n = out->ranges.n = out->range_peaks.n = out->zones.n = out->samples.n = out->steps.n = 0;
-    out->arenas.n = out->marks.n = out->mismatches.n = out->amends.n = out->phases.n = out->peaks.n =
-        out->counts.n = out->doubts.n = out->pools.n = out->roles.n = 0;
-    out->facts.n = 0;
-    out->born.n = out->died.n = out->stretches.n = out->accesses.n = 0;
+#define X(name, type) out->name.n = 0;
+    VS_OUTPUT_LISTS(X)
+#undef X
     out->dropped = out->no_memory = 0;
 }
 
 void vs_output_free(struct vs_output *out)
 {
-    void *lists[] = {out->rows.at,      out->ranges.at, out->range_peaks.at, out->zones.at,
-                     out->samples.at,   out->steps.at,  out->marks.at,       out->mismatches.at,
-                     out->amends.at,    out->phases.at, out->peaks.at,       out->counts.at,
-                     out->born.at,      out->died.at,   out->arenas.at,      out->doubts.at,
-                     out->stretches.at, out->pools.at,  out->accesses.at,    out->roles.at,
-                     out->facts.at};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        free(lists[i]);
+#define X(name, type) free(out->name.at);
+    VS_OUTPUT_LISTS(X)
+#undef X
     *out = (struct vs_output){0};
 }
 
@@ -267,4 +260,36 @@ uint64_t vs_ledger_seq(const struct vs_ledger *l)
 void vs_ledger_set_thinning(struct vs_ledger *l, int level)
 {
     l->level = level;
+}
+
+/* ---- the end of a batch, or of the recording: puts all that changed into the output ---- */
+
+static void write_live(struct vs_ledger *l)
+{
+    for (size_t i = 0; i < l->fresh.n; i++) {
+        struct vs_alloc *a = &l->entries.at[l->fresh.at[i]].a;
+        if (a->op && a->fresh)
+            vs_list_push(&l->out->born, l->out->no_memory, *a);
+        a->fresh = 0;
+    }
+    l->fresh.n = 0;
+}
+
+void vs_ledger_end_batch(struct vs_ledger *l, struct vs_output *out)
+{
+    l->out = out;
+    vs_ranges_end_batch(l);
+    vs_phases_end_batch(l);
+    vs_stretch_end_batch(l);
+    write_live(l);
+}
+
+void vs_ledger_finish(struct vs_ledger *l, struct vs_output *out)
+{
+    vs_ledger_flush(l, out);
+    vs_oom_finish(l);
+    if (l->doubt_from) /* ends were lost after the last event */
+        vs_doubt_begin(l);
+    vs_ranges_finish(l);
+    vs_ledger_end_batch(l, out);
 }

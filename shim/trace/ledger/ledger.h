@@ -352,28 +352,32 @@ struct vs_alloc {
 
 /* What a batch has to write.  The ledger appends; the store reads; vs_output_clear empties it after the
  * commit, so that a batch that failed to commit can be committed again as it stands. */
+#define VS_OUTPUT_LISTS(X)                                                                                   \
+    X(rows, struct vs_row)                                                                                   \
+    X(ranges, struct vs_range_row)                                                                           \
+    X(range_peaks, struct vs_range_peak_row)                                                                 \
+    X(zones, struct vs_zone_row)                                                                             \
+    X(stretches, struct vs_stretch_row)                                                                      \
+    X(samples, struct vs_sample_row)                                                                         \
+    X(arenas, struct vs_arena_row)                                                                           \
+    X(pools, struct vs_pool_row)                                                                             \
+    X(roles, struct vs_role_row)                                                                             \
+    X(facts, struct vs_fact_row)                                                                             \
+    X(steps, struct vs_step_row)                                                                             \
+    X(accesses, struct vs_access_ended)                                                                      \
+    X(marks, struct vs_mark_row)                                                                             \
+    X(mismatches, struct vs_mismatch_row)                                                                    \
+    X(amends, struct vs_amend_row)                                                                           \
+    X(phases, struct vs_phase_row)                                                                           \
+    X(peaks, struct vs_peak_row)                                                                             \
+    X(counts, struct vs_count_row)                                                                           \
+    X(doubts, struct vs_doubt_row)                                                                           \
+    X(born, struct vs_alloc) /* vs_ledger_track_live: what table live gains and loses by this batch */       \
+    X(died, uint64_t)
 struct vs_output {
-    VS_LIST(struct vs_row, rows);
-    VS_LIST(struct vs_range_row, ranges);
-    VS_LIST(struct vs_range_peak_row, range_peaks);
-    VS_LIST(struct vs_zone_row, zones);
-    VS_LIST(struct vs_stretch_row, stretches);
-    VS_LIST(struct vs_sample_row, samples);
-    VS_LIST(struct vs_arena_row, arenas);
-    VS_LIST(struct vs_pool_row, pools);
-    VS_LIST(struct vs_role_row, roles);
-    VS_LIST(struct vs_fact_row, facts);
-    VS_LIST(struct vs_step_row, steps);
-    VS_LIST(struct vs_access_ended, accesses);
-    VS_LIST(struct vs_mark_row, marks);
-    VS_LIST(struct vs_mismatch_row, mismatches);
-    VS_LIST(struct vs_amend_row, amends);
-    VS_LIST(struct vs_phase_row, phases);
-    VS_LIST(struct vs_peak_row, peaks);
-    VS_LIST(struct vs_count_row, counts);
-    VS_LIST(struct vs_doubt_row, doubts);
-    VS_LIST(struct vs_alloc, born); /* vs_ledger_track_live: what table live gains and loses by this batch */
-    VS_LIST(uint64_t, died);
+#define X(name, type) VS_LIST(type, name);
+    VS_OUTPUT_LISTS(X)
+#undef X
     uint64_t dropped; /* rows not written because of thinning */
     uint64_t no_memory;
 };

@@ -14,18 +14,19 @@ static int write_lists(struct vs_store *s, const struct vs_output *out)
         size_t n, bytes;
     } lists[] = {
 #define LIST(TABLE, list) {VS_SQL_##TABLE, out->list.at, out->list.n, sizeof *out->list.at}
-        LIST(RANGE, ranges),        LIST(RANGE_PEAK, range_peaks),
-        LIST(ZONE, zones),          LIST(SAMPLE, samples),
-        LIST(ARENA, arenas),        LIST(POOL_USE, pools),
-        LIST(FACT, facts),          LIST(STEP, steps),
-        LIST(MOMENT, marks),        LIST(AMEND, amends),
-        LIST(MISMATCH, mismatches), LIST(PHASE_STAT, phases),
-        LIST(PEAK, peaks),          LIST(COUNTER, counts),
-        LIST(UPPER_BOUND, doubts)};
+        LIST(RANGE, ranges),      LIST(RANGE_PEAK, range_peaks),
+        LIST(ZONE, zones),        LIST(SAMPLE, samples),
+        LIST(ARENA, arenas),      LIST(POOL_USE, pools),
+        LIST(FACT, facts),        LIST(FRAMEWORK_ROLE, roles),
+        LIST(STEP, steps),        LIST(MOMENT, marks),
+        LIST(AMEND, amends),      LIST(MISMATCH, mismatches),
+        LIST(PHASE_STAT, phases), LIST(PEAK, peaks),
+        LIST(COUNTER, counts),    LIST(UPPER_BOUND, doubts)};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof lists / sizeof *lists; i++)
         rc = vs_put_rows(s, lists[i].table, lists[i].rows, lists[i].n, lists[i].bytes);
     s->amends |= out->amends.n > 0;
+    s->roles |= out->roles.n > 0;
     return rc;
 }
 
@@ -51,7 +52,7 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
 {
     int rc = vs_names_for_batch(s, c->out);
     int (*const parts[])(struct vs_store *, const struct vs_commit *) = {
-        vs_losses_write, vs_thinning_write, vs_live_write,   vs_access_write, vs_roles_write,
+        vs_losses_write, vs_thinning_write, vs_live_write,   vs_access_write,
         vs_oom_write,    vs_resume_write,   write_simulated, vs_fold_commit};
     if (rc == 0)
         rc = vs_rows_write(s, c->out->rows.at, c->out->rows.n);

@@ -109,6 +109,7 @@ static struct columns columns_of(enum vs_statement table)
         TABLE(POOL_USE, vs_pool_row, P, C(t), C(device), C(name), C(used), OR(UNKNOWN, peak),
               OR(UNKNOWN, held));
         TABLE(FACT, vs_fact_row, C(key), C(value));
+        TABLE(FRAMEWORK_ROLE, vs_role_row, C(alloc_seq), C(role));
         TABLE(STEP, vs_step_row, P, C(step), C(t), C(seq));
         TABLE(MOMENT, vs_mark_row, P, C(seq), C(t), C(name), C(source), C(thread));
         TABLE(AMEND, vs_amend_row, C(seq), C(op), C(by));

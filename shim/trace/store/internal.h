@@ -5,17 +5,15 @@
  *   join.c     whether a database and the journal that is to be merged into it belong together
  *   vfs.c      SQLite's system calls; descriptors.c: the files behind its numbers
  *   rows.c     the batch as a table that SQLite reads: its events go into `ev`
- *   names.c    what rows refer to: strings, threads, modules, kinds, phases
- *   bits.c     which of these rows are written
+ *   names.c    what rows refer to: strings, threads, modules, kinds, phases; which of these are written
  *   tensors.c  what blocks were asked for as
  *   stacks.c   call stacks: their frames, who asked, the program's own line
  *   batch.c    one transaction
+ *   columns.c  the columns of rows that are structs
  *   access.c   when the device used each block
- *   roles.c    what a framework says that blocks are for
- *   live.c     living allocations, and those that lived at the peak
+ *   live.c     living allocations, those that lived at the peak, what a framework says that they are for
  *   loss.c     rows about what was lost or left out
- *   room.c     how much room the file has
- *   sql.c      statements, and SQLite's errors as ours; columns.c: rows as structs
+ *   sql.c      statements, SQLite's errors as ours, how much room the file has
  *   oom.c      out-of-memory, and the allocations that lived then
  *   resume.c   further state for continuing the database
  *   restore.c  a ledger that continues the database
@@ -198,8 +196,9 @@ struct vs_store_loss_row {
 struct vs_store {
     sqlite3 *db;
     struct vs_journal *journal;
-    struct vs_store_config config; /* the texts in it are not copied */
+    struct vs_database config; /* the texts in it are not copied */
     bool fresh, wal;
+    int64_t start_realtime_ns, start_monotonic_ns; /* the journal's */
     uint64_t log_bytes; /* size at which the WAL is checkpointed, unless a reader holds it */
     sqlite3_stmt *sql[VS_SQL_END];
 
@@ -235,6 +234,7 @@ struct vs_store {
 };
 
 /* sql.c */
+uint64_t vs_store_used(struct vs_store *s);
 int vs_sqlite_errno(struct vs_store *s, int rc);
 int vs_store_exec(struct vs_store *s, const char *sql);
 int64_t vs_store_number(struct vs_store *s, const char *sql,
@@ -313,20 +313,14 @@ int vs_access_write(struct vs_store *s, const struct vs_commit *c);
 int vs_access_gone(struct vs_store *s, uint64_t alloc);
 void vs_access_forget(struct vs_store *s); /* after a rollback: its kinds are written again */
 
-/* roles.c: what a framework says that blocks are for */
-int vs_roles_write(struct vs_store *s, const struct vs_commit *c);
 int vs_roles_gone(struct vs_store *s, uint64_t alloc);
 int vs_roles_peak_gone(struct vs_store *s, int device); /* what is kept for the sake of a former peak alone */
-
 /* names.c */
 int vs_store_string(struct vs_store *s, uint32_t id); /* its row; 0 or an error */
 
 /* live.c */
 int vs_live_write(struct vs_store *s, const struct vs_commit *c);
 int vs_live_peaks_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq);
-
-/* room.c */
-uint64_t vs_store_used(struct vs_store *s);
 
 /* loss.c */
 int vs_losses_write(struct vs_store *s, const struct vs_commit *c);

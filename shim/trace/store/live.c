@@ -134,3 +134,16 @@ int vs_live_peaks_before(struct vs_store *s, const struct vs_commit *c, uint64_t
 {
     return no_room(s, vs_ledger_live_count(c->ledger)) ? 0 : write_peaks(s, c, seq);
 }
+
+/* ---- what a framework says that allocations are for: the rows go with theirs, but for those that the tables
+ * of a peak or of an out-of-memory still name ---- */
+
+int vs_roles_gone(struct vs_store *s, uint64_t alloc)
+{
+    return s->roles ? vs_sql_run(s, VS_SQL_FRAMEWORK_ROLE_GONE, "i", (int64_t)alloc) : 0;
+}
+
+int vs_roles_peak_gone(struct vs_store *s, int device)
+{
+    return s->roles ? vs_sql_run(s, VS_SQL_FRAMEWORK_ROLE_PEAK_GONE, "i", (int64_t)device) : 0;
+}

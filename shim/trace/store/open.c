@@ -91,7 +91,7 @@ static int check_ours(struct vs_store *s, char *why, size_t n)
         return say(why, n, -EPROTO, path,
                    "was written by a vramscope older than any release; record again into another file");
     if (vs_store_number(s, "SELECT ifnull(start_realtime_ns,0) FROM process WHERE id=1", -1) !=
-        s->config.start_realtime_ns)
+        s->start_realtime_ns)
         return refuse(s, why, n, s->config.recovered_file ? -ESTALE : -EINVAL, "holds another run");
     if (!vs_schema_is_ours(s->db))
         return say(
@@ -144,7 +144,7 @@ static int number_or_null(int32_t value, char *out, size_t n)
 
 static int insert_process(struct vs_store *s)
 {
-    const struct vs_store_config *c = &s->config;
+    const struct vs_database *c = &s->config;
     char pid[16], rank[16], local_rank[16], world_size[16];
     number_or_null(c->pid > 0 ? c->pid : INT32_MIN, pid, sizeof pid); /* of a damaged journal, perhaps */
     number_or_null(c->rank, rank, sizeof rank);
@@ -153,7 +153,7 @@ static int insert_process(struct vs_store *s)
     char *sql = sqlite3_mprintf("INSERT INTO process VALUES(" VS_PROCESS
                                 ",%Q,%Q,%s,%s,%s,%s,%Q,nullif(%lld,0),NULL,%d)",
                                 c->host, c->boot_id, pid, rank, local_rank, world_size, c->command,
-                                (long long)c->start_realtime_ns, c->simulated);
+                                (long long)s->start_realtime_ns, c->simulated);
     int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
     sqlite3_free(sql);
     return rc;
@@ -161,14 +161,14 @@ static int insert_process(struct vs_store *s)
 
 static int insert_meta(struct vs_store *s)
 {
-    const struct vs_store_config *c = &s->config;
+    const struct vs_database *c = &s->config;
     char *sql = sqlite3_mprintf(
         "INSERT INTO meta VALUES('schema_version',%d,0),('version',%Q,0),"
         "('start_realtime_ns',nullif(%lld,0)," VS_PROCESS "),('start_monotonic_ns',%lld," VS_PROCESS "),"
         "('max_bytes',%lld," VS_PROCESS "),('clean_end',0," VS_PROCESS ");"
         "INSERT INTO mark VALUES(" VS_PROCESS ",0,NULL,0)",
-        VS_SCHEMA_VERSION, c->version ? c->version : "", (long long)c->start_realtime_ns,
-        (long long)c->start_monotonic_ns, (long long)c->max_bytes);
+        VS_SCHEMA_VERSION, c->version ? c->version : "", (long long)s->start_realtime_ns,
+        (long long)s->start_monotonic_ns, (long long)c->max_bytes);
     int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
     sqlite3_free(sql);
     if (rc == 0 && c->journal_path)
@@ -259,7 +259,7 @@ static void release(struct vs_store *s)
     free(s);
 }
 
-int vs_store_open(struct vs_store **out, const struct vs_store_config *config, struct vs_journal *journal,
+int vs_store_open(struct vs_store **out, const struct vs_database *config, struct vs_journal *journal,
                   char *why, size_t why_size)
 {
     struct vs_store *s = calloc(1, sizeof *s);
@@ -267,6 +267,10 @@ int vs_store_open(struct vs_store **out, const struct vs_store_config *config, s
         return say(why, why_size, -ENOMEM, config->path, "out of memory");
     s->config = *config;
     s->journal = journal;
+    struct vs_journal_stats stats;
+    vs_journal_stats(journal, &stats);
+    s->start_realtime_ns = (int64_t)stats.start_realtime_ns;
+    s->start_monotonic_ns = (int64_t)stats.start_ns;
     s->wal = !config->network && !on_network(config->path);
     int flags = config->recovered_file ? SQLITE_OPEN_NOFOLLOW : SQLITE_OPEN_CREATE;
     int rc = vs_vfs_install();

@@ -10,28 +10,15 @@
 #ifndef VS_TRACE_STORE_STORE_H
 #define VS_TRACE_STORE_STORE_H
 
-#include <sys/stat.h>
-
+#include "trace/database.h"
 #include "trace/journal/journal.h"
 #include "trace/ledger/ledger.h"
 #include "trace/loss.h"
 
 struct vs_store;
 
-struct vs_store_config {
-    const char *path;
-    uint64_t max_bytes; /* 0 = unbounded */
-    const char *version, *host, *boot_id, *command, *journal_path;
-    const char *labels;                        /* core/labels.h; NULL: none */
-    int32_t pid, rank, local_rank, world_size; /* INT32_MIN = unknown: NULL in the database */
-    int64_t start_realtime_ns, start_monotonic_ns;
-    int simulated;                     /* process.simulated */
-    const struct stat *recovered_file; /* see writer.h */
-    bool network; /* as on a network file system: no shared memory, no readers while running */
-};
-
 /* Creates or continues the database.  A database of another run is -EINVAL.  WHY gets one line. */
-int vs_store_open(struct vs_store **out, const struct vs_store_config *config, struct vs_journal *journal,
+int vs_store_open(struct vs_store **out, const struct vs_database *config, struct vs_journal *journal,
                   char *why, size_t why_size);
 
 /* Loads what the database holds into a fresh ledger (nothing where it is new). */

@@ -106,26 +106,26 @@ static int32_t number_fact(const struct vs_journal *j, const char *key, int32_t 
     return *end ? otherwise : (int32_t)value;
 }
 
-static struct vs_writer_config config_of(const struct vs_journal *j, const char *journal,
-                                         const struct recover_place *place)
+static struct vs_database config_of(const struct vs_journal *j, const char *journal,
+                                    const struct recover_place *place)
 {
     struct vs_journal_stats stats;
     vs_journal_stats(j, &stats);
     const char *max_bytes = vs_journal_fact(j, "max_bytes");
-    return (struct vs_writer_config){.path = place->path,
-                                     .recovered_file = &place->file,
-                                     .journal_path = journal,
-                                     .max_bytes = max_bytes ? strtoull(max_bytes, NULL, 10) : 0,
-                                     .version = vs_journal_fact(j, "version"),
-                                     .host = vs_journal_fact(j, "host"),
-                                     .boot_id = vs_journal_fact(j, "boot_id"),
-                                     .command = vs_journal_fact(j, "command"),
-                                     .labels = vs_journal_fact(j, "labels"),
-                                     .pid = stats.pid,
-                                     .rank = number_fact(j, "rank", INT32_MIN),
-                                     .local_rank = number_fact(j, "local_rank", INT32_MIN),
-                                     .world_size = number_fact(j, "world_size", INT32_MIN),
-                                     .simulated = number_fact(j, "simulated", 0)};
+    return (struct vs_database){.path = place->path,
+                                .recovered_file = &place->file,
+                                .journal_path = journal,
+                                .max_bytes = max_bytes ? strtoull(max_bytes, NULL, 10) : 0,
+                                .version = vs_journal_fact(j, "version"),
+                                .host = vs_journal_fact(j, "host"),
+                                .boot_id = vs_journal_fact(j, "boot_id"),
+                                .command = vs_journal_fact(j, "command"),
+                                .labels = vs_journal_fact(j, "labels"),
+                                .pid = stats.pid,
+                                .rank = number_fact(j, "rank", INT32_MIN),
+                                .local_rank = number_fact(j, "local_rank", INT32_MIN),
+                                .world_size = number_fact(j, "world_size", INT32_MIN),
+                                .simulated = number_fact(j, "simulated", 0)};
 }
 
 static bool empty(const struct vs_journal *j)
@@ -163,7 +163,7 @@ static long drain_all(struct vs_writer *w)
 static long merge(struct vs_journal *j, const char *journal, const struct recover_place *place, char *why,
                   size_t n)
 {
-    struct vs_writer_config config = config_of(j, journal, place);
+    struct vs_database config = config_of(j, journal, place);
     struct vs_writer *w;
     int rc = vs_writer_open(&w, &config, j, why, n);
     if (rc < 0)

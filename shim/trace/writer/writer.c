@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "trace/ledger/ledger.h"
 #include "trace/store/store.h"
 #include "trace/store/vfs.h"
@@ -84,27 +84,6 @@ static void writer_free(struct vs_writer *w)
     free(w);
 }
 
-static struct vs_store_config store_config(const struct vs_writer_config *c,
-                                           const struct vs_journal_stats *stats)
-{
-    return (struct vs_store_config){.path = c->path,
-                                    .max_bytes = c->max_bytes,
-                                    .version = c->version,
-                                    .host = c->host,
-                                    .boot_id = c->boot_id,
-                                    .command = c->command,
-                                    .labels = c->labels,
-                                    .journal_path = c->journal_path,
-                                    .recovered_file = c->recovered_file,
-                                    .pid = c->pid,
-                                    .rank = c->rank,
-                                    .local_rank = c->local_rank,
-                                    .world_size = c->world_size,
-                                    .start_realtime_ns = (int64_t)stats->start_realtime_ns,
-                                    .start_monotonic_ns = (int64_t)stats->start_ns,
-                                    .simulated = c->simulated};
-}
-
 static int start(struct vs_writer *w, char *why, size_t why_size)
 {
     uint32_t stretch = vs_store_stretch(w->store);
@@ -134,7 +113,7 @@ static int start(struct vs_writer *w, char *why, size_t why_size)
     return 0;
 }
 
-int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config, struct vs_journal *journal,
+int vs_writer_open(struct vs_writer **out, const struct vs_database *config, struct vs_journal *journal,
                    char *why, size_t why_size)
 {
     struct vs_journal_stats stats;
@@ -147,8 +126,7 @@ int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config
     w->journal = journal;
     w->start_ns = (int64_t)stats.start_ns;
     w->log_limit = config->max_bytes ? config->max_bytes : UINT64_MAX;
-    struct vs_store_config sc = store_config(config, &stats);
-    int rc = vs_store_open(&w->store, &sc, journal, why, why_size);
+    int rc = vs_store_open(&w->store, config, journal, why, why_size);
     if (rc == 0) {
         rc = start(w, why, why_size);
         if (rc < 0)
@@ -221,13 +199,6 @@ static long feed(struct vs_writer *w, bool final)
     return (long)(n - first);
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
 /* Whether the events that the ledger holds back have waited long enough. */
 static bool waited_enough(struct vs_writer *w, long fed, bool final, bool losses)
 {
@@ -235,7 +206,7 @@ static bool waited_enough(struct vs_writer *w, long fed, bool final, bool losses
         return false;
     if (losses) /* the ring is full of events that are held back */
         return true;
-    return fed == 0 && (final || now_ns() - vs_ledger_held_since(w->ledger) > HOLD_NS);
+    return fed == 0 && (final || (int64_t)vs_clock_ns() - vs_ledger_held_since(w->ledger) > HOLD_NS);
 }
 
 /* Tells whoever watches the process where it stands. */
@@ -244,7 +215,7 @@ static void publish(struct vs_writer *w)
     struct vs_now now;
     vs_ledger_now(w->ledger, &now);
     now.step_t = w->step_t;
-    now.published_ns = (uint64_t)now_ns();
+    now.published_ns = vs_clock_ns();
     vs_journal_publish(w->journal, &now);
 }
 
@@ -435,7 +406,7 @@ static int end_at(struct vs_writer *w, int64_t end)
 
 int vs_writer_close(struct vs_writer *w, bool clean)
 {
-    return end_at(w, clean ? now_ns() - w->start_ns : -1);
+    return end_at(w, clean ? (int64_t)vs_clock_ns() - w->start_ns : -1);
 }
 
 int vs_writer_close_at(struct vs_writer *w, int64_t end_ns)

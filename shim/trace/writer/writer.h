@@ -16,32 +16,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
+#include "trace/database.h"
 #include "trace/journal/journal.h"
 #include "trace/loss.h"
 
 struct vs_writer;
 
-struct vs_writer_config {
-    const char *path; /* database; created where it is absent or empty, otherwise continued after its mark */
-    uint64_t max_bytes;  /* VRAMSCOPE_MAX_BYTES; 0 = unbounded */
-    const char *version; /* of the tool */
-    /* the row of `process`; unknown numbers are INT32_MIN, unknown texts NULL */
-    const char *host, *boot_id, *command;
-    const char *labels; /* that a user gave the run (core/labels.h); NULL: none */
-    int32_t pid, rank, local_rank, world_size;
-    int simulated;            /* process.simulated */
-    const char *journal_path; /* written to meta of a new database */
-    /* Only for a recovery (else NULL): the file that PATH must lead to when it has been opened.  A database
-     * that is not empty must name the journal and have all events that the journal handed back
-     * (store/join.c). */
-    const struct stat *recovered_file;
-};
-
 /* 0 or a negative errno (-EROFS, -ENOSPC, -EPROTO for a database of a newer schema, -EINVAL for a foreign
  * file); WHY gets one line. */
-int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config, struct vs_journal *journal,
+int vs_writer_open(struct vs_writer **out, const struct vs_database *config, struct vs_journal *journal,
                    char *why, size_t why_size);
 
 /* Moves events from the journal to the database: at most one batch (a few thousand events, one transaction).

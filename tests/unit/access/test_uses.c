@@ -205,7 +205,7 @@ static int file_of_launches(const char *path, uint32_t launches, struct vs_journ
     assert_int_equal(vs_journal_create(out, journal, &c), 0);
     unlink(journal);
     like.stack = vs_journal_string(*out, "kernel", 6);
-    assert_int_equal(vs_writer_open(&w, &(struct vs_writer_config){.path = path, .version = "test", .pid = 1},
+    assert_int_equal(vs_writer_open(&w, &(struct vs_database){.path = path, .version = "test", .pid = 1},
                                     *out, why, sizeof why),
                      0);
     vs_journal_append(

@@ -27,7 +27,7 @@ static _Atomic int writer_error;   /* what opening and draining answer, when not
 static _Atomic int writer_refused; /* how often they answered it */
 static _Atomic bool closed_clean, said_simulated;
 
-int vs_writer_open(struct vs_writer **out, const struct vs_writer_config *config, struct vs_journal *journal,
+int vs_writer_open(struct vs_writer **out, const struct vs_database *config, struct vs_journal *journal,
                    char *why, size_t why_size)
 {
     if (writer_error) {

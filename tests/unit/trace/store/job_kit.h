@@ -64,16 +64,16 @@ static inline void job_journal(struct job *job, const char *name)
 
 static inline int job_writer(struct job *job)
 {
-    struct vs_writer_config c = {.path = job->db,
-                                 .journal_path = job->vsj,
-                                 .version = "test",
-                                 .host = "here",
-                                 .command = "python train.py",
-                                 .pid = job->no_pid ? INT32_MIN : 42,
-                                 .rank = INT32_MIN,
-                                 .local_rank = 3,
-                                 .world_size = INT32_MIN,
-                                 .max_bytes = job->max_bytes};
+    struct vs_database c = {.path = job->db,
+                            .journal_path = job->vsj,
+                            .version = "test",
+                            .host = "here",
+                            .command = "python train.py",
+                            .pid = job->no_pid ? INT32_MIN : 42,
+                            .rank = INT32_MIN,
+                            .local_rank = 3,
+                            .world_size = INT32_MIN,
+                            .max_bytes = job->max_bytes};
     return vs_writer_open(&job->w, &c, job->j, job->why, sizeof job->why);
 }
 

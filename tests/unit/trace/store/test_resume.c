@@ -34,13 +34,13 @@ struct recording {
 
 static void open_writer(struct recording *r)
 {
-    struct vs_writer_config c = {.path = r->db,
-                                 .journal_path = r->vsj,
-                                 .version = "test",
-                                 .pid = 42,
-                                 .rank = INT32_MIN,
-                                 .local_rank = INT32_MIN,
-                                 .world_size = INT32_MIN};
+    struct vs_database c = {.path = r->db,
+                            .journal_path = r->vsj,
+                            .version = "test",
+                            .pid = 42,
+                            .rank = INT32_MIN,
+                            .local_rank = INT32_MIN,
+                            .world_size = INT32_MIN};
     if (vs_writer_open(&r->w, &c, r->made.j, r->why, sizeof r->why) < 0)
         fail_msg("%s", r->why);
 }

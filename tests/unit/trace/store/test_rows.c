@@ -27,7 +27,7 @@ static int open_store(void **state)
     seq = 0;
     random_state = 88172645463325252ull;
     ledger = vs_ledger_new(&(struct vs_ledger_config){0});
-    struct vs_store_config c = {.path = db_path, .version = "test"};
+    struct vs_database c = {.path = db_path, .version = "test"};
     return vs_journal_create(&journal, path, &(struct vs_journal_config){.database = db_path}) < 0 ||
            vs_store_open(&store, &c, journal, why, sizeof why) < 0;
 }

@@ -89,7 +89,7 @@ TEST(network_mode_writes_without_shared_memory)
     struct vs_store *s;
     char shm[300];
     job_journal(&job, "net");
-    struct vs_store_config c = {.path = job.db, .network = true, .start_realtime_ns = 7};
+    struct vs_database c = {.path = job.db, .network = true};
     assert_int_equal(vs_store_open(&s, &c, job.j, job.why, sizeof job.why), 0);
     snprintf(shm, sizeof shm, "%s-shm", job.db);
     assert_int_not_equal(access(shm, F_OK), 0);

@@ -71,7 +71,7 @@ static void killed_midway(struct job *job, const char *name)
 {
     begin(job, name, 7);
     struct vs_writer *w;
-    struct vs_writer_config c = {.path = job->db, .journal_path = job->vsj, .rank = INT32_MIN};
+    struct vs_database c = {.path = job->db, .journal_path = job->vsj, .rank = INT32_MIN};
     assert_int_equal(vs_writer_open(&w, &c, job->j, job->why, sizeof job->why), 0);
     assert_true(vs_writer_drain(w, false) > 0);
     vs_writer_close(w, false);
@@ -242,7 +242,7 @@ TEST(copy_that_lacks_events_is_refused_where_its_original_is_gone)
     in_dir(other, "early.db");
     begin(&job, "late", 7);
     struct vs_writer *w;
-    struct vs_writer_config c = {.path = job.db, .journal_path = job.vsj, .rank = INT32_MIN};
+    struct vs_database c = {.path = job.db, .journal_path = job.vsj, .rank = INT32_MIN};
     assert_int_equal(vs_writer_open(&w, &c, job.j, job.why, sizeof job.why), 0);
     vs_writer_close(w, false);
     copy(job.db, other); /* as it was before the first event */
