@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "leftover.h"
 #include "sql.h"
+#include "trace/loss.h"
 
 static bool meta_is_set(struct trace *t, const char *sql)
 {
@@ -159,6 +160,35 @@ int trace_complete(struct trace *t, bool empty)
 }
 
 /* ---- for readers ---- */
+
+bool trace_is_imported(const struct trace *t)
+{
+    for (size_t i = 0; i < t->loss_count; i++)
+        if (t->losses[i].code && !strcmp(t->losses[i].code, vs_loss_code(VS_LOSS_IMPORTED)))
+            return true;
+    return false;
+}
+
+bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind)
+{
+    for (size_t i = 0; i < t->loss_count; i++)
+        if (t->losses[i].kind == kind)
+            return true;
+    return false;
+}
+
+bool trace_mismatch_is_late(const struct trace_mismatch *m)
+{
+    return m->what && (!strcmp(m->what, "late_allocated") || !strcmp(m->what, "late_reserved"));
+}
+
+size_t trace_disagreements(const struct trace *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->mismatch_count; i++)
+        n += !trace_mismatch_is_late(&t->mismatches[i]);
+    return n;
+}
 
 static bool has_end(const struct trace *t)
 {

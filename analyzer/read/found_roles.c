@@ -323,6 +323,11 @@ static int put(struct finding *f)
     return result;
 }
 
+bool trace_follows(struct trace *t)
+{
+    return trace_sql_one(t, "SELECT EXISTS(SELECT 1 FROM access)", 0) == 1;
+}
+
 static bool has_caches(struct trace *t)
 {
     bool told = trace_is_imported(t) || trace_follows(t);
@@ -373,6 +378,9 @@ static bool is_wanted(struct trace *t, const struct finding *f)
 
 int trace_find_roles(struct trace *t)
 {
+    if (t->brief || t->roles_asked)
+        return 0;
+    t->roles_asked = true;
     struct finding f = {.t = t, .groups = xrealloc(NULL, t->phase_name_count + 1), .logits = -1};
     int result = 0;
     for (size_t i = 0; i < t->phase_name_count; i++) {

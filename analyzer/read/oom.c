@@ -92,6 +92,11 @@ int64_t trace_last_refused(struct trace *t)
     return bytes;
 }
 
+int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, size_t *n)
+{
+    return trace_live_rows(t, trace_sql(t, LIVING("role", "live_at_oom WHERE oom_seq = ?"), 1, seq), out, n);
+}
+
 int trace_left_by_oom(struct trace *t, int64_t seq, int64_t *last, struct trace_live **out, size_t *n)
 {
     struct trace_step_end *steps = NULL;

@@ -287,8 +287,6 @@ int trace_relabel_events(struct trace *t, trace_phase_of *phase, void *context, 
     if (sqlite3_create_function_v2(t->db, "relabeled", 3, SQLITE_UTF8 | SQLITE_DETERMINISTIC, asked,
                                    relabeled, NULL, NULL, forget) != SQLITE_OK)
         return trace_sql_error(t);
-    return overlay_all(t) || uncover(t, "phase_stat") || run_over(t, statistics_sql) || trace_reload(t) ||
-                   trace_find_roles(t)
-               ? -1
-               : 0;
+    return overlay_all(t) || uncover(t, "phase_stat") || run_over(t, statistics_sql) || trace_reload(t) ? -1
+                                                                                                        : 0;
 }

@@ -11,7 +11,6 @@
 #include "curve.h"
 #include "living.h"
 #include "steps.h"
-#include "trace/loss.h"
 
 static void widen(struct trace *t, int64_t moment)
 {
@@ -99,37 +98,21 @@ int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live *
     return trace_sql_done(t, s);
 }
 
-#define LIVE                                                                                                 \
-    "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner, line, layer, (SELECT "         \
-    "layer_type FROM stack_text WHERE id = stack), "
-#define GROUPS " GROUP BY phase, category, owner, line, layer, stack, 11 ORDER BY 2 DESC"
-
 int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t *n)
 {
-    return trace_live_rows(t, trace_sql(t, LIVE "role FROM live_at_peak WHERE device = ?" GROUPS, 1, device),
-                           out, n);
-}
-
-int trace_live_at_oom(struct trace *t, int64_t seq, struct trace_live **out, size_t *n)
-{
-    return trace_live_rows(t, trace_sql(t, LIVE "role FROM live_at_oom WHERE oom_seq = ?" GROUPS, 1, seq),
-                           out, n);
-}
-
-bool trace_follows(struct trace *t)
-{
-    return trace_sql_one(t, "SELECT EXISTS(SELECT 1 FROM access)", 0) == 1;
+    return trace_live_rows(t, trace_sql(t, LIVING("role", "live_at_peak WHERE device = ?"), 1, device), out,
+                           n);
 }
 
 int trace_live_beside(struct trace *t, struct trace *other, int64_t device, struct trace_live **out,
                       size_t *n)
 {
-    if (!trace_follows(t) || trace_follows(other) || other->found_roles)
+    if (!trace_follows(t) || trace_follows(other) || trace_find_roles(other) || other->found_roles)
         return trace_live(t, device, out, n);
     struct sqlite3_stmt *s =
         trace_sql(t,
-                  LIVE "said FROM (SELECT l.*, (SELECT f.role FROM framework_says f WHERE f.alloc_seq = "
-                       "l.alloc_seq) AS said FROM live_at_peak l WHERE l.device = ?)" GROUPS,
+                  LIVING("said", "(SELECT l.*, (SELECT f.role FROM framework_says f WHERE f.alloc_seq = "
+                                 "l.alloc_seq) AS said FROM live_at_peak l WHERE l.device = ?)"),
                   1, device);
     return trace_live_rows(t, s, out, n);
 }
@@ -253,33 +236,4 @@ const struct trace_device *trace_find_device(const struct trace *t, int64_t devi
         if (t->devices[i].id == device)
             return &t->devices[i];
     return NULL;
-}
-
-bool trace_is_imported(const struct trace *t)
-{
-    for (size_t i = 0; i < t->loss_count; i++)
-        if (t->losses[i].code && !strcmp(t->losses[i].code, vs_loss_code(VS_LOSS_IMPORTED)))
-            return true;
-    return false;
-}
-
-bool trace_has_loss(const struct trace *t, enum trace_loss_kind kind)
-{
-    for (size_t i = 0; i < t->loss_count; i++)
-        if (t->losses[i].kind == kind)
-            return true;
-    return false;
-}
-
-bool trace_mismatch_is_late(const struct trace_mismatch *m)
-{
-    return m->what && (!strcmp(m->what, "late_allocated") || !strcmp(m->what, "late_reserved"));
-}
-
-size_t trace_disagreements(const struct trace *t)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < t->mismatch_count; i++)
-        n += !trace_mismatch_is_late(&t->mismatches[i]);
-    return n;
 }

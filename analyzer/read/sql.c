@@ -38,9 +38,24 @@ int trace_sql_error(struct trace *t)
     return say(t, sqlite3_errcode(t->db), sqlite3_errmsg(t->db));
 }
 
+/* What blocks are for is found by a pass over all events, which few pages need: for the first statement that
+ * asks it. */
+static bool asks_for_roles(const char *sql)
+{
+    static const char *const froms[] = {"FROM framework_role", "FROM framework_says", "FROM block_role",
+                                        "FROM life_role",      "FROM role_agreement", "FROM live_at_",
+                                        "FROM allocation",     "FROM waste"};
+    for (size_t i = 0; i < sizeof froms / sizeof *froms; i++)
+        if (strstr(sql, froms[i]))
+            return true;
+    return false;
+}
+
 static struct sqlite3_stmt *prepare(struct trace *t, const char *sql, int bound, va_list list)
 {
     struct sqlite3_stmt *s = NULL;
+    if (asks_for_roles(sql) && trace_find_roles(t))
+        return NULL;
     int code = sqlite3_prepare_v2(t->db, sql, -1, &s, NULL);
     if (code == SQLITE_ERROR && t->brief && trace_own_views(t)) /* it may need a view */
         code = sqlite3_prepare_v2(t->db, sql, -1, &s, NULL);

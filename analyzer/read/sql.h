@@ -67,6 +67,11 @@ const char *trace_name_of(const struct trace_texts *texts, int64_t number);
 int64_t trace_x512(int64_t x);
 int64_t trace_x2m(int64_t x, int64_t direct); /* DIRECT: x512 */
 
+/* What lives in the view FROM, by all that is told of it and by ROLE: rows for trace_live_rows. */
+#define LIVING(role, from)                                                                                   \
+    "SELECT device, sum(size_bytes), count(*), stack, phase, category, owner, line, layer, (SELECT "         \
+    "layer_type FROM stack_text WHERE id = stack), " role " FROM " from                                      \
+    " GROUP BY phase, category, owner, line, layer, stack, 11 ORDER BY 2 DESC"
 /* Reads the rows of S about living allocations: device, bytes, count, stack, phase, category, owner
  * (rows.c). */
 int trace_live_rows(struct trace *t, struct sqlite3_stmt *s, struct trace_live **out, size_t *n);
@@ -82,7 +87,8 @@ void trace_load_folded(struct trace *t);
 /* What the user calls the process's run by (labels.c). */
 int trace_load_labels(struct trace *t);
 
-/* Finds roles of the blocks of a recording by their lives, for all later queries (found_roles.c). */
+/* Finds roles of the blocks of a recording by their lives, for all later queries (found_roles.c).  Statements
+ * that ask for roles do so by themselves (trace_sql). */
 int trace_find_roles(struct trace *t);
 
 /* Out-of-memory events, first and last moment (rows.c). */

@@ -273,7 +273,7 @@ static int open_process(struct trace *t, const char *path, int64_t process, bool
     t->only_device = UNKNOWN;
     t->path = xstrdup(path);
     t->label = name_of(t->path);
-    if (open_steps(t) == 0 && (brief || !trace_find_roles(t)))
+    if (open_steps(t) == 0)
         return 0;
     char why[sizeof t->why];
     memcpy(why, t->why, sizeof why);

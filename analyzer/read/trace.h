@@ -126,7 +126,8 @@ struct trace {
     struct trace_folded folded;
     int64_t unwritten, unwritten_from; /* events that never had a row, for lack of room; when that began */
     bool brief;                        /* opened by trace_open_brief */
-    bool found_roles;                  /* by the lives of blocks (found_roles.c) */
+    bool roles_asked, found_roles;     /* by the lives of blocks (found_roles.c): whether they were looked
+                                          for, and are there */
     bool own_views;                    /* the views of this program were made (file.c) */
     long recovered;                    /* events merged from a journal on opening, 0 = none */
     const char *version;

@@ -64,7 +64,7 @@ static bool read_history(struct columns *c, const struct live *live, int64_t dev
     struct trace_point before;
     if (live->state != LIVE_RUNNING && live->state != LIVE_SILENT && live->state != LIVE_REMOVED)
         return false;
-    if (trace_open(&t, live->database))
+    if (trace_open_brief(&t, live->database, 0))
         return false;
     int64_t coarse = (c->to - c->from) / (int64_t)c->n;
     bool good = !trace_curve(&t, device, c->from, c->to, coarse, &before, columns_add, c);
