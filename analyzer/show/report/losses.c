@@ -30,6 +30,14 @@ bool report_is_complete(const struct report *r)
     return trace_whole(r->trace);
 }
 
+char *report_unseen_words(const struct device_report *d)
+{
+    return d->unseen > 0
+               ? xformat("%s of this process on device %lld were allocated by no call that was seen",
+                         units_bytes(d->unseen, false).s, (long long)d->device)
+               : NULL;
+}
+
 /* The headline is about events.  If the end may be missing, or calls may have bypassed the recording, it is
  * not known whether all events are there. */
 static void print_complete(const struct report *r, FILE *out, bool complete)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "analysis/unseen.h"
-#include "base/units.h"
 #include "read/curve.h"
 #include "read/steps.h"
 
@@ -276,14 +275,6 @@ void report_free(struct report *r)
     free(r->devices);
     r->devices = NULL;
     r->device_count = 0;
-}
-
-char *report_unseen_words(const struct device_report *d)
-{
-    return d->unseen > 0
-               ? xformat("%s of this process on device %lld were allocated by no call that was seen",
-                         units_bytes(d->unseen, false).s, (long long)d->device)
-               : NULL;
 }
 
 char *report_holder_name(const struct holder *h)

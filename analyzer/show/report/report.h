@@ -107,7 +107,7 @@ void report_points_json(const struct trace_sweep *s, const char *path, struct js
 char *report_point_outcome(const struct trace_sweep_point *p, bool exact);
 
 /* "640.0 MiB of this process on device 0 were allocated by no call that was seen", which the caller frees;
- * NULL: the driver says nothing like it. */
+ * NULL: the driver says nothing like it (losses.c). */
 char *report_unseen_words(const struct device_report *d);
 
 /* Shared by report and peak (residual.c). */
