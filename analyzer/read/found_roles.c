@@ -378,9 +378,6 @@ static bool is_wanted(struct trace *t, const struct finding *f)
 
 int trace_find_roles(struct trace *t)
 {
-    if (t->brief || t->roles_asked)
-        return 0;
-    t->roles_asked = true;
     struct finding f = {.t = t, .groups = xrealloc(NULL, t->phase_name_count + 1), .logits = -1};
     int result = 0;
     for (size_t i = 0; i < t->phase_name_count; i++) {

@@ -107,7 +107,7 @@ int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t 
 int trace_live_beside(struct trace *t, struct trace *other, int64_t device, struct trace_live **out,
                       size_t *n)
 {
-    if (!trace_follows(t) || trace_follows(other) || trace_find_roles(other) || other->found_roles)
+    if (!trace_follows(t) || trace_follows(other) || trace_need_roles(other) || other->found_roles)
         return trace_live(t, device, out, n);
     struct sqlite3_stmt *s =
         trace_sql(t,

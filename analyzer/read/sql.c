@@ -51,10 +51,17 @@ static bool asks_for_roles(const char *sql)
     return false;
 }
 
+int trace_need_roles(struct trace *t)
+{
+    trace_find *find = t->find_roles;
+    t->find_roles = NULL;
+    return find ? find(t) : 0;
+}
+
 static struct sqlite3_stmt *prepare(struct trace *t, const char *sql, int bound, va_list list)
 {
     struct sqlite3_stmt *s = NULL;
-    if (asks_for_roles(sql) && trace_find_roles(t))
+    if (t->find_roles && asks_for_roles(sql) && trace_need_roles(t))
         return NULL;
     int code = sqlite3_prepare_v2(t->db, sql, -1, &s, NULL);
     if (code == SQLITE_ERROR && t->brief && trace_own_views(t)) /* it may need a view */

@@ -87,9 +87,10 @@ void trace_load_folded(struct trace *t);
 /* What the user calls the process's run by (labels.c). */
 int trace_load_labels(struct trace *t);
 
-/* Finds roles of the blocks of a recording by their lives, for all later queries (found_roles.c).  Statements
- * that ask for roles do so by themselves (trace_sql). */
+/* Finds roles of the blocks of a recording by their lives, for all later queries (found_roles.c):
+ * t->find_roles. Statements that ask for roles have it done by themselves; others need it (0 or -1). */
 int trace_find_roles(struct trace *t);
+int trace_need_roles(struct trace *t);
 
 /* Out-of-memory events, first and last moment (rows.c). */
 int trace_load_extent(struct trace *t);

@@ -268,6 +268,7 @@ static int open_process(struct trace *t, const char *path, int64_t process, bool
     int64_t named;
     memset(t, 0, sizeof *t);
     t->brief = brief;
+    t->find_roles = brief ? NULL : trace_find_roles;
     t->file = trace_file(path, &named);
     t->wanted_process = process ? process : named;
     t->only_device = UNKNOWN;

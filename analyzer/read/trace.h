@@ -110,6 +110,9 @@ enum trace_end {
     TRACE_END_FAILED     /* its journal could not be merged */
 };
 
+struct trace;
+typedef int trace_find(struct trace *t);
+
 struct trace {
     struct sqlite3 *db;
     char *path;        /* as it was given */
@@ -126,10 +129,10 @@ struct trace {
     struct trace_folded folded;
     int64_t unwritten, unwritten_from; /* events that never had a row, for lack of room; when that began */
     bool brief;                        /* opened by trace_open_brief */
-    bool roles_asked, found_roles;     /* by the lives of blocks (found_roles.c): whether they were looked
-                                          for, and are there */
-    bool own_views;                    /* the views of this program were made (file.c) */
-    long recovered;                    /* events merged from a journal on opening, 0 = none */
+    bool found_roles;                  /* by the lives of blocks (found_roles.c) */
+    trace_find *find_roles; /* finds them for the first statement that asks for roles; NULL: done */
+    bool own_views;         /* the views of this program were made (file.c) */
+    long recovered;         /* events merged from a journal on opening, 0 = none */
     const char *version;
     int64_t t_first, t_last; /* of anything recorded */
     int64_t events, steps;
