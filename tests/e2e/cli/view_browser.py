@@ -190,10 +190,11 @@ def look(work, browsers=browser.Browser):
     db.execute("INSERT INTO peak(process, device, kind, peak_bytes) VALUES(1, 1, 'managed', 3 << 20)")
     db.execute("INSERT INTO framework_role SELECT alloc_seq, 1 FROM live_at_peak WHERE device = 0 AND phase = 'none' AND category = 'framework block'")
     # a stack of each block of the program's goes through a package, and through vramscope's own wrapper
+    (inner,) = db.execute("SELECT max(id) FROM stack WHERE line IS NOT NULL AND id < 900").fetchone()
     for number, file, name in ((901, "/v/site-packages/torch/a.py", "call"), (902, "/v/share/vramscope/python/vramscope/_torch.py", "call"),
                                (903, "/v/site-packages/torch/nn/modules/module.py", "Module._call_impl")):
         db.execute("INSERT INTO frame(id, kind, function, file, line) VALUES(?, 2, ?, ?, 9)", (number, name, file))
-        db.execute("INSERT INTO stack(id, parent, frame, line) SELECT ?, parent, ?, line FROM stack WHERE id = (SELECT max(id) FROM stack WHERE line IS NOT NULL AND id < 900)", (number, number))
+        db.execute("INSERT INTO stack(id, parent, frame, line) SELECT ?, parent, ?, line FROM stack WHERE id = ?", (number, number, inner))
     # device 0's blocks were asked for as tensors, half of device 1's as bytes, the driver's own as neither
     db.execute("INSERT OR IGNORE INTO element_type VALUES(15, 'bfloat16', 2)")
     db.execute("INSERT INTO tensor VALUES(7, 1, 15, 300, '[3, 50]'), (8, 3, NULL, NULL, NULL)")
@@ -204,7 +205,9 @@ def look(work, browsers=browser.Browser):
         db.execute(f"UPDATE {table} SET tensor = (SELECT k.tensor FROM ev e JOIN kind k ON k.id = e.kind WHERE e.seq = alloc_seq) WHERE op = 20")
     db.execute("UPDATE stack SET parent = 901 WHERE id = 902")
     db.execute("UPDATE stack SET parent = 902 WHERE id = 903")
-    db.execute("UPDATE stack SET parent = 903 WHERE id = (SELECT max(id) FROM stack WHERE line IS NOT NULL AND id < 900)")
+    db.execute("UPDATE stack SET id = 904, parent = 903 WHERE id = ?", (inner,))  # a parent's number is less than its child's
+    for (table,) in db.execute("SELECT name FROM sqlite_master m WHERE type = 'table' AND 'stack' IN (SELECT name FROM pragma_table_info(m.name))").fetchall():
+        db.execute(f"UPDATE {table} SET stack = 904 WHERE stack = ?", (inner,))
     db.commit()
     other = make(work / "other.db", "--steps", "40", "--extra", "300", "--fast")
     other.close()
