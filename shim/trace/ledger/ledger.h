@@ -92,6 +92,7 @@ struct vs_range_row {
         struct {
             bool outermost : 1,             /* no open range around it has its phase */
                 cross_thread : 1, lost : 1; /* its pop was lost, so the ledger closed it */
+            uint8_t none : 5;               /* a member, so that an initializer clears these bits, too */
         };
         uint8_t flags; /* of table rng */
     };
