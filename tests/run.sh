@@ -146,14 +146,19 @@ check_shell() {
 
 # ---- unit tests ----
 
-# unit_tests LABEL BUILD-DIR: one result per ctest test.
-unit_tests() {
-    local label=$1 dir=$2 log=$logs/ctest-$1.log name outcome prefix=() leave=() before=$((passed + failed + skipped))
+# run_unit_tests LABEL BUILD-DIR: ctest, into a log.
+run_unit_tests() {
+    local label=$1 dir=$2 prefix=() leave=()
     if [ "$label" = tsan ] && setarch -R true 2>/dev/null; then
         prefix=(setarch -R) # its shadow memory does not fit every layout of the address space
     fi
     [ "$label" != tsan ] || leave=(-LE 'one_thread|in_full') # where nothing runs beside it there is no race to find
-    "${prefix[@]}" ctest --test-dir "$dir" -j "$more" --timeout 900 --output-on-failure "${leave[@]}" >"$log" 2>&1
+    "${prefix[@]}" ctest --test-dir "$dir" -j "$more" --timeout 900 --output-on-failure "${leave[@]}" >"$logs/ctest-$label.log" 2>&1
+}
+
+# told_unit_tests LABEL: one result per ctest test.
+told_unit_tests() {
+    local label=$1 log=$logs/ctest-$1.log name outcome before=$((passed + failed + skipped))
     while read -r name outcome; do
         case $outcome in
         Passed*) result "$label $name" 0 "$log" ;;
@@ -164,6 +169,11 @@ unit_tests() {
     if [ $((passed + failed + skipped)) -eq $before ]; then
         result "$label: unit tests were found" 1 "$log"
     fi
+}
+
+unit_tests() { # LABEL BUILD-DIR
+    run_unit_tests "$1" "$2"
+    told_unit_tests "$1"
 }
 
 # ---- end to end ----
@@ -315,8 +325,31 @@ if wanted unit; then
     stage unit
     unit_tests unit build/release
 fi
+# The other builds, beside what comes next, with what it leaves of the processors.  Those under the
+# sanitizers have what the unit tests link; that under the address sanitizer is clang's, for its warnings, its linker's
+# complaints and its sanitizer, which finds more undefined behaviour than gcc's.  Without the arena only the shim and the
+# command are other ones, and of their files those that know of it; `full` builds all of it twice, with clang for what the
+# sanitizers' builds leave out, and with gcc as it is shipped, and runs all that is not the arena's.
+quickly=(-DVRAMSCOPE_QUICK=ON "-DCMAKE_C_FLAGS_RELEASE=-O0 -DNDEBUG")
+same=("-DVRAMSCOPE_FATBINS=$BUILD") # what nvcc makes does not differ
+build() { # NAME VARIABLE=VALUE... scripts/build.sh ARGUMENT...
+    local name=$1
+    shift
+    beside "build $name" nice -n 10 env "$@"
+}
+if wanted full; then
+    build "with clang, without the arena" CC=clang BUILD_DIR=build/clang scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}" "${quickly[@]}"
+    build "without the arena" CC=gcc BUILD_DIR=build/noarena scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}"
+elif wanted noarena; then
+    build "without the arena" CC=gcc BUILD_DIR=build/noarena TARGETS="vramscope_shim vramscope linear_cross_entropy simcuda simnvml prog_linked" \
+        scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF -DVRAMSCOPE_OBJECTS="$BUILD" -DVRAMSCOPE_QUICK=ON "${same[@]}"
+fi
+sanitizes=clang
+clang -fsanitize=address -x c -o /dev/null - <<<'int main(void) { return 0; }' 2>/dev/null || sanitizes=gcc
+! wanted asan || build "with asan ($sanitizes)" CC=$sanitizes scripts/build.sh asan "$include" "${same[@]}"
+! wanted tsan || build "with tsan" CC=gcc scripts/build.sh tsan "$include" "${same[@]}"
 if wanted e2e; then
-    stage e2e
+    stage "e2e, and other builds"
     tests=()
     for file in tests/e2e/*/*.py; do # they take long, and are first
         [ -x "$file" ] && tests+=("$file") # the others are programs that a test runs
@@ -335,16 +368,14 @@ if wanted e2e; then
     done
     step "e2e: each test has a name of its own, and lies in a topic" names_differ "${tests[@]}" "$alone"
     scripts e2e 600 "${tests[@]}" # the longest takes 100 s, and other work on the machine may double that
-    scripts e2e 600 "$alone"
 fi
 if wanted oracle; then
-    stage oracle
+    stage "oracle, and other builds"
     beside "kills" tests/full/kills.py 6 1
     beside "damaged files" tests/full/damage.py 30 1
     beside "impossible numbers" tests/full/extremes.py 12 1
-    beside "oracle: 200 random programs" tests/oracle/oracle.py seeds 1 200
+    beside "oracle: 120 random programs" tests/oracle/oracle.py seeds 1 120
     beside "oracle: changed values are found" tests/oracle/oracle.py mutate 1 155 348 328 182 172 154 36 39
-    together
 fi
 # long NAME COUNT COMMAND...: one loop of tests/full, COUNT times as long as the scale says; its last lines are shown.
 long() {
@@ -386,26 +417,9 @@ if wanted full; then
     step "full: attention in Python in bf16 as predicted" tests/full/types_written.sh
     long "full: the page of a long recording" 10000000 tests/full/view_big.py COUNT
 fi
-# The other builds, beside each other: each ends with links and begins with a configuration, for one core.  Those under the
-# sanitizers have what the unit tests link; that under the address sanitizer is clang's, for its warnings, its linker's
-# complaints and its sanitizer, which finds more undefined behaviour than gcc's.  Without the arena only the shim and the
-# command are other ones, and of their files those that know of it; `full` builds all of it twice, with clang for what the
-# sanitizers' builds leave out, and with gcc as it is shipped, and runs all that is not the arena's.
-quickly=(-DVRAMSCOPE_QUICK=ON "-DCMAKE_C_FLAGS_RELEASE=-O0 -DNDEBUG")
-same=("-DVRAMSCOPE_FATBINS=$BUILD") # what nvcc makes does not differ
-[[ "$stages " != *" noarena "* && "$stages " != *san\ * ]] || stage "other builds"
-if wanted full; then
-    beside "build with clang, without the arena" env CC=clang BUILD_DIR=build/clang scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}" "${quickly[@]}"
-    beside "build without the arena" env CC=gcc BUILD_DIR=build/noarena scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF "${same[@]}"
-elif wanted noarena; then
-    beside "build without the arena" env CC=gcc BUILD_DIR=build/noarena TARGETS="vramscope_shim vramscope linear_cross_entropy simcuda simnvml prog_linked" \
-        scripts/build.sh release "$include" -DVRAMSCOPE_ARENA=OFF -DVRAMSCOPE_OBJECTS="$BUILD" -DVRAMSCOPE_QUICK=ON "${same[@]}"
-fi
-sanitizes=clang
-clang -fsanitize=address -x c -o /dev/null - <<<'int main(void) { return 0; }' 2>/dev/null || sanitizes=gcc
-! wanted asan || beside "build with asan ($sanitizes)" env CC=$sanitizes scripts/build.sh asan "$include" "${same[@]}"
-! wanted tsan || beside "build with tsan" env CC=gcc scripts/build.sh tsan "$include" "${same[@]}"
+[ ${#pids[@]} -eq 0 ] || stage "other builds, what is left"
 together
+! wanted e2e || scripts e2e 600 "$alone"
 if wanted noarena || wanted full; then
     stage noarena
     tests=(tests/e2e/cli/arena_left_out.sh tests/e2e/cli/doctor_findings.sh tests/e2e/consistency/exports_match_driver_def.sh)
@@ -420,11 +434,17 @@ if wanted noarena || wanted full; then
     scripts noarena 600 "${tests[@]}"
     BUILD=$PWD/build/release
 fi
+sanitizers=()
 for sanitizer in asan tsan; do
-    if wanted $sanitizer; then
-        stage $sanitizer
-        unit_tests $sanitizer build/$sanitizer
-    fi
+    ! wanted $sanitizer || sanitizers+=("$sanitizer")
+done
+[ ${#sanitizers[@]} -eq 0 ] || stage "${sanitizers[*]}" # beside each other: tsan's wait
+for sanitizer in "${sanitizers[@]}"; do
+    run_unit_tests "$sanitizer" build/$sanitizer &
+done
+wait
+for sanitizer in "${sanitizers[@]}"; do
+    told_unit_tests "$sanitizer"
 done
 if wanted gpu; then
     stage gpu
