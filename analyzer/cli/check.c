@@ -161,9 +161,9 @@ const struct command command_check = {
     "  phase=NAME                all that was allocated while a range of the phase was open\n"
     "  line=FILE[:LINE], layer=PATH, role=NAME, made=PHASE    what such blocks held together\n"
     "  device=N, rank=N          only there\n"
-    "Exit status 0: all within their limits; 1: one at least is beyond; 3: none is known to be, and of "
-    "one at least nobody can tell, because something was lost, the run was cut off, or the recording "
-    "lacks it.",
+    "Exit status 0: all within their limits; 1: one at least is beyond; 3: none is known to be beyond, "
+    "but one at least could not be checked, because something was lost, the run was cut off, or the "
+    "recording lacks it.",
     rows,
     call,
     COMMAND_OPTIONS()};

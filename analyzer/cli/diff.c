@@ -55,7 +55,7 @@ const struct command command_diff = {
     "What changed from run A to run B: per device the peak, each phase's peaks of allocated and reserved "
     "memory, who held the bytes at the two peaks, time and allocations, and what the driver used beyond.\n"
     "A and B are each a file, or a directory with the ranks of a job, of which the highest is compared.\n"
-    "Exit status 3: shown, but of one of them events or ranks are missing, or its end may be.",
+    "Exit status 3: shown, but one of them lacks events or ranks, or may lack its end.",
     rows,
     call,
     COMMAND_OPTIONS(.choice = CHOICE_NONE)};

@@ -116,8 +116,9 @@ const struct command command_peak = {
     "the program, by layer, by role, by tensor (element type and shape), by phase that made it, by "
     "category (framework blocks, direct driver allocations), by the library that asked, by call stack "
     "(innermost frame first).\n"
-    "The rows of each table sum to the peak, to the byte; so do the parts of what was reserved beside "
-    "it, and what the captures of CUDA graphs hold (--by=capture) to what was reserved.\n"
+    "The rows of each table sum to the peak, to the byte; those of --by=capture sum to what was reserved, "
+    "and the parts of "
+    "what was reserved and not allocated to that.\n"
     "Exit status 3: shown, but events are missing, or the end of the run is not known to be there.",
     rows,
     call,

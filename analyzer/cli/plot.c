@@ -35,7 +35,7 @@ static const struct option_row rows[] = {
     {"to", 0, "TIME", ARG_TIME, AT(to), "end there"},
     {"step", 0, "N[-M]", ARG_SPAN, AT(steps), "only this training step, or these"},
     {"whole", 0, NULL, ARG_FLAG, AT(whole),
-     "the whole run, also where it has so many steps that the peak's is shown"},
+     "the whole run; by default one of many steps shows that of the peak alone"},
     {"by", 0, "role|phase|none", ARG_WORD, AT(by),
      "divide allocated by what it was for, or by the phase that allocated it (default: role where known)"},
     {"device", 'd', "N", ARG_COUNT, AT(device), "only this device"},

@@ -136,13 +136,13 @@ const struct command command_whatif = {
     "native and with expandable segments, vramscope's arena, and a packing that knows the run "
     "beforehand. Where the recording was made under one of them, the replay is held against it, address "
     "by address. With --capacity: where each would have run out.\n"
-    "And the program changed: alone, with no option, each of a list of changes is tried; --edit takes "
+    "Changes of the program are replayed, too: each of a list by itself, or those of --edit, which takes "
     "loss=fused foreach=no optimizer=fused states=bf16|8bit|host gradients=in-backward "
     "set_to_none=yes accumulate=N checkpoint=K[:PATH] batch=X sequence=X types=bf16 zero=STAGE:RANKS.\n"
     "Settings of PyTorch's: max_split_size=SIZE large_segment_size=SIZE roundup_power2_divisions=N "
     "garbage_collection_threshold=0.8 (needs --capacity).\n"
-    "With --batch or --seq, several short recordings, each with its size as run.db:batch=2,seq=512: what "
-    "the program would hold at other sizes, and the longest that fits.",
+    "With --batch or --seq give several short recordings, each with its size as run.db:batch=2,seq=512: "
+    "it tells what the program would hold at other sizes, and the longest that fits.",
     rows,
     call,
     COMMAND_OPTIONS(.device = UNKNOWN)};

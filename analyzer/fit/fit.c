@@ -259,8 +259,8 @@ const struct command command_fit = {
     "will it fit? a dry run without a GPU, on whichever card",
     "[options] [--] COMMAND [ARGUMENT...]|CONFIG.json [--batch=N --seq=N ...]",
     "Says whether COMMAND, a training in PyTorch, fits a GPU, and what it holds at its peak, to the "
-    "byte: without a GPU. COMMAND runs as it is, with PyTorch's own allocator, on a driver and libraries "
-    "that compute nothing. What it writes is thrown away. Of a Hugging Face config.json the model is "
+    "byte: without a GPU. COMMAND runs as it is, for three steps, on a driver and libraries that compute "
+    "nothing. What it writes is thrown away. Of a Hugging Face config.json the model is "
     "made by transformers and trained on made-up data: --batch, --seq, --dtype, --optimizer, "
     "--checkpoint, --lora, --qlora, --fsdp, --zero=3:8 and others, see vramscope fit config.json --help.\n"
     "Exit status: 0 it fits, 1 it does not, 2 usage, or COMMAND failed by itself, 3 nobody can tell.",

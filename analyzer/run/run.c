@@ -55,7 +55,7 @@ static const struct option_row rows[] = {
     {"no-auto-phases", 0, NULL, ARG_FLAG, AT(no_auto_phases), "don't tell PyTorch's phases automatically"},
     {"no-nvtx", 0, NULL, ARG_FLAG, AT(no_nvtx), "don't become the NVTX injection library"},
     {"no-injection", 0, NULL, ARG_FLAG, AT(no_injection),
-     "don't have the driver tell of processes that lost the library"},
+     "don't use CUDA's injection to report processes that lost the library"},
     {"start-off", 0, NULL, ARG_FLAG, AT(off),
      "record nothing until the program calls vramscope_record_start()"},
     {"simulated", 0, NULL, ARG_FLAG, AT(simulated), "use the simulated CUDA driver: no GPU needed"},

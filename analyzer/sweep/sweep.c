@@ -199,7 +199,8 @@ const struct command command_sweep = {
     "Runs COMMAND at every point of a grid, {NAME} in its arguments replaced by the value, each under "
     "`vramscope run`, one after another, and collects what every rank held and how fast it was. A point "
     "that hangs, crashes or runs out of memory is a result; points that are done are not run again. With "
-    "axes named batch and seq, from three points on: what laws made of the smallest say of the others.",
+    "axes named batch and seq, and three points or more, it also says what the smallest points predict for "
+    "the others.",
     rows,
     call,
     COMMAND_OPTIONS(.timeout = INT64_C(3600) * 1000000000),
