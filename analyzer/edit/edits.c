@@ -59,6 +59,12 @@ static bool read_states(const char *value, struct edit *e)
     return e->n != STATES_HOST || is(value, "host");
 }
 
+static bool read_types(const char *value, struct edit *e)
+{
+    e->n = is(value, "bf16,loss=fp32") ? LOSS_FP32 : is(value, "bf16,loss=bf16") ? LOSS_BF16 : LOSS_EITHER;
+    return e->n != LOSS_EITHER || is(value, "bf16");
+}
+
 struct row {
     const char *name, *values;                       /* as a message names them */
     bool (*read)(const char *value, struct edit *e); /* NULL: VALUES is the one that there is */
@@ -90,7 +96,8 @@ static const struct row table[EDIT_KINDS] = {
                     true},
     [EDIT_SEQUENCE] = {"sequence", "a factor such as 2 or 0.5", read_factor, apply_sequence, NULL,
                        "shorter samples", true},
-    [EDIT_TYPES] = {"types", "bf16", NULL, apply_types, "fewer digits", "fewer digits", true},
+    [EDIT_TYPES] = {"types", "bf16, with ,loss=fp32 or ,loss=bf16 or without", read_types, apply_types,
+                    "fewer digits", "fewer digits", true},
     [EDIT_ZERO] = {"zero", "STAGE:RANKS, such as 2:8", read_zero, apply_zero, "communication at every step",
                    "communication", true},
 };
@@ -160,12 +167,6 @@ bool edit_parse(const char *text, struct edit *e, char **why)
     }
     if (*equals && (table[i].read ? table[i].read(equals + 1, e) : is(equals + 1, table[i].values)))
         return true;
-    if (!strncmp(text, "types=bf16,", 11)) { /* in this version */
-        *why =
-            xstrdup("types=bf16 has one interval for a loss in fp32 and one in 16 bits: exactly, vramscope "
-                    "fit runs the program");
-        return false;
-    }
     *why = !table[i].read ? xformat("%s has one value, '%s'", table[i].name, table[i].values)
                           : xformat("%s takes %s", table[i].name, table[i].values);
     return false;

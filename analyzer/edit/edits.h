@@ -11,7 +11,8 @@
  *      checkpoint=K[:PATH]   every K-th unit keeps its input alone and is computed again in backward; of the
  *                            units whose path is PATH, with * for a part of a name
  *      batch=X, sequence=X   X times the samples, X times the length
- *      types=bf16            parameters, gradients, states and activations in 16 bits
+ *      types=bf16            parameters, gradients, states and activations in 16 bits; with ",loss=fp32" or
+ *                            ",loss=bf16" behind it for what the loss computes in
  *      zero=S:N              ZeRO stage S over N ranks
  *
  * An edit has a low and a high answer: the program with the least and with the most memory that the change
@@ -40,13 +41,15 @@ enum edit_what {
 };
 
 enum edit_states { STATES_BF16 = 2, STATES_8BIT = 1, STATES_HOST = 0 };
+/* What the loss computes in then; EITHER: both are in the interval. */
+enum edit_loss { LOSS_EITHER = 0, LOSS_BF16, LOSS_FP32 };
 
 struct edit {
     enum edit_what what;
     const char *text; /* "states=8bit", static or the command line's */
     double factor;    /* of batch and sequence */
     const char *path; /* of checkpoint's units; in text, NULL: as unit_names.h finds them */
-    int64_t n;        /* accumulate, checkpoint, ranks of zero; of states an enum edit_states */
+    int64_t n; /* accumulate, checkpoint, ranks of zero; of states, of types an enum edit_states, edit_loss */
     int64_t stage;
 };
 

@@ -10,6 +10,7 @@
  *      data in a repeated layer                 half                  attention, in parts    1/4 to 5/4
  *      data outside of them, as a loss's        half to all           its squares            none to 3/2
  *      output layer's logits                    half to 3/2           norm in Python         half to 5/4
+ *      the loss's, if it is said to be in fp32  all                   in 16 bits             half
  *      a library's bytes                        half to twice         inputs                 half to all
  *
  * Fused attention copies its output, or does not; that is one block of three or more.  In parts it keeps
@@ -28,12 +29,14 @@
 
 struct halving {
     struct scale_outputs outputs;
-    bool *by_hand;  /* by layer: a norm that is written in Python */
-    bool *in_parts; /* by unit: its attention is not fused */
-    bool *softmax;  /* by layer: it calls one */
-    uint8_t *casts; /* by block, an enum cast */
-    bool cast;      /* it runs under autocast */
-    uint16_t head;  /* the output layer; 0: none */
+    bool *by_hand;   /* by layer: a norm that is written in Python */
+    bool *in_parts;  /* by unit: its attention is not fused */
+    bool *softmax;   /* by layer: it calls one */
+    uint8_t *casts;  /* by block, an enum cast */
+    bool cast;       /* it runs under autocast */
+    uint16_t head;   /* the output layer; 0: none */
+    uint64_t logits; /* how many there are; 0: not known */
+    int64_t loss;    /* enum edit_loss */
 };
 
 struct ends {
@@ -45,9 +48,17 @@ static bool *falses(size_t n)
     return memset(xrealloc(NULL, n + 1), 0, n + 1);
 }
 
-static struct halving read(const struct program *p)
+/* 0: of no known type. */
+static uint64_t elements_of(const struct edit_block *b)
 {
-    struct halving h = {.outputs = scale_unit_outputs(p),
+    uint64_t bytes = element_bytes(b->type);
+    return bytes ? b->size / bytes : 0;
+}
+
+static struct halving read(const struct program *p, int64_t loss)
+{
+    struct halving h = {.loss = loss,
+                        .outputs = scale_unit_outputs(p),
                         .by_hand = falses(UINT16_MAX),
                         .in_parts = falses(UINT16_MAX),
                         .softmax = falses(UINT16_MAX),
@@ -63,6 +74,8 @@ static struct halving read(const struct program *p)
             h.in_parts[s->unit] = true;
         if (b->kind == KIND_LOGITS && b->size > SCALE_SURE && !h.head)
             h.head = s->layer;
+        if (b->kind == KIND_LOGITS && elements_of(b) > h.logits)
+            h.logits = elements_of(b);
     }
     return h;
 }
@@ -92,6 +105,13 @@ static bool is_data(const struct edit_block *b)
            b->kind == KIND_BACKWARD;
 }
 
+/* What the loss makes of the logits: in the phase of these but not in their layer, or their number in
+ * backward. */
+static bool is_loss(const struct edit_block *b, const struct edit_stack *s, const struct halving *h)
+{
+    return b->kind == KIND_LOGITS || (s->unit == EDIT_NO_UNIT && h->logits && elements_of(b) == h->logits);
+}
+
 static struct ends of_data(const struct program *p, const struct edit_block *b, const struct halving *h)
 {
     const struct edit_stack *s = program_stack(p, b);
@@ -103,6 +123,10 @@ static struct ends of_data(const struct program *p, const struct edit_block *b, 
         return (struct ends){b->type != ELEMENT_BOOL || !s->attends || !h->in_parts[s->unit], 1};
     if (b->kind == KIND_LOGITS && h->head && s->layer == h->head)
         return (struct ends){half, 1.5};
+    if (h->loss == LOSS_FP32 && is_loss(b, s, h))
+        return (struct ends){1, 1};
+    if (h->loss == LOSS_BF16 && is_loss(b, s, h))
+        return (struct ends){b->kind == KIND_LOGITS && h->cast ? 0 : half, half};
     if (b->kind == KIND_LOGITS) /* autocast may have made it */
         return (struct ends){h->cast ? 0 : half, 1};
     if (s->softmax)
@@ -156,10 +180,9 @@ static bool can_tell(const struct program *p, struct edit_result *r)
 
 struct program apply_types(const struct program *from, const struct edit *e, struct edit_result *r, bool high)
 {
-    (void)e;
     if (!needs_steps(from, r) || !needs_roles(from, r) || !can_tell(from, r))
         return (struct program){0};
-    struct halving h = read(from);
+    struct halving h = read(from, e->n);
     struct build b;
     build_begin(&b, from);
     if (high && from->event_count)

@@ -20,6 +20,28 @@ TEST(whole_numbers_and_workspaces_keep_their_bytes_in_bf16)
     assert_in_range(p.high, MIB(4 + 32 + 16 + 25 + 4), MIB(4 + 32 + 16 + 25 + 4 + 3));
 }
 
+/* L are the output layer's logits, F the loss's, B their gradient, y another layer's. */
+TEST(what_the_loss_computes_in_may_be_said)
+{
+    static const struct known said[] = {
+        {'w', MIB(8), KIND_PARAMETER, NOWHERE}, {'y', MIB(40), KIND_SAVED, NOWHERE},
+        {'L', MIB(100), KIND_LOGITS, HEAD},     {'F', MIB(100), KIND_LOGITS, LOSS},
+        {'B', MIB(100), KIND_BACKWARD, LOSS},   {0}};
+    static const struct element said_elements[] = {{'w', F32, 1, false}, {'y', F32, 3, false},
+                                                   {'L', F32, 2, false}, {'F', F32, 2, false},
+                                                   {'B', F32, 2, false}, {0}};
+    TYPED(m, ".+w f+y l+L l+F b+B b-B b-F b-L b-y |", said);
+    struct peaks p = edited(&m, "types=bf16,loss=fp32");
+    assert_int_equal(p.low, MIB(4 + 20 + 50 + 100 + 100));
+    assert_in_range(p.high, MIB(4 + 40 + 150 + 100 + 100), MIB(4 + 40 + 150 + 100 + 100 + 5));
+    p = edited(&m, "types=bf16,loss=bf16");
+    assert_int_equal(p.low, MIB(4 + 20 + 50 + 50 + 50));
+    assert_in_range(p.high, MIB(4 + 40 + 150 + 50 + 50), MIB(4 + 40 + 150 + 50 + 50 + 5));
+    p = edited(&m, "types=bf16");
+    assert_int_equal(p.low, MIB(4 + 20 + 50 + 50 + 50));
+    assert_in_range(p.high, MIB(4 + 40 + 150 + 100 + 100), MIB(4 + 40 + 150 + 100 + 100 + 5));
+}
+
 static const struct known bf16[] = {{'w', MIB(8), KIND_PARAMETER, NOWHERE},
                                     {'a', MIB(50), KIND_SAVED, UNIT0},
                                     {'s', MIB(16), KIND_STATE, FOREACH},

@@ -152,15 +152,13 @@ TEST(an_output_that_outlives_its_step_may_grow_with_the_data)
 
 TEST(a_value_that_no_edit_has_is_answered_with_those_that_it_has)
 {
-    static const char *const said[][2] = {{"foreach=0", "foreach has one value, 'no'"},
-                                          {"loss=chunked", "loss has one value, 'fused'"},
-                                          {"states=4bit", "states takes bf16, 8bit or host"},
-                                          {"batch=0", "batch takes a factor such as 2 or 0.5"},
-                                          {"set_to_none=no", "set_to_none has one value, 'yes'"},
-                                          {"types=fp16", "types has one value, 'bf16'"},
-                                          {"types=bf16,loss=fp32",
-                                           "types=bf16 has one interval for a loss in fp32 and one in 16 "
-                                           "bits: exactly, vramscope fit runs the program"}};
+    static const char *const said[][2] = {
+        {"foreach=0", "foreach has one value, 'no'"},
+        {"loss=chunked", "loss has one value, 'fused'"},
+        {"states=4bit", "states takes bf16, 8bit or host"},
+        {"batch=0", "batch takes a factor such as 2 or 0.5"},
+        {"set_to_none=no", "set_to_none has one value, 'yes'"},
+        {"types=bf16,loss=half", "types takes bf16, with ,loss=fp32 or ,loss=bf16 or without"}};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         struct edit e;
         char *why = NULL;
