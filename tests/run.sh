@@ -327,9 +327,9 @@ if wanted unit; then
 fi
 # The other builds, beside what comes next, with what it leaves of the processors.  Those under the
 # sanitizers have what the unit tests link; that under the address sanitizer is clang's, for its warnings, its linker's
-# complaints and its sanitizer, which finds more undefined behaviour than gcc's.  Without the arena only the shim and the
-# command are other ones, and of their files those that know of it; `full` builds all of it twice, with clang for what the
-# sanitizers' builds leave out, and with gcc as it is shipped, and runs all that is not the arena's.
+# complaints and its sanitizer, which finds more undefined behaviour than gcc's.  The build without the arena compiles the
+# files of the shim and of the command that know of it.  `full` builds all of it twice: with clang, for what the sanitizers'
+# builds leave out, and with gcc, as it is shipped; and it runs all tests that are not the arena's.
 quickly=(-DVRAMSCOPE_QUICK=ON "-DCMAKE_C_FLAGS_RELEASE=-O0 -DNDEBUG")
 same=("-DVRAMSCOPE_FATBINS=$BUILD") # what nvcc makes does not differ
 build() { # NAME VARIABLE=VALUE... scripts/build.sh ARGUMENT...
@@ -415,6 +415,7 @@ if wanted full; then
     FULL=1 step "full: every version of PyTorch" tests/full/versions.py
     step "full: programs in bf16 as predicted" tests/full/types_predicted.sh
     step "full: attention in Python in bf16 as predicted" tests/full/types_written.sh
+    step "full: dry runs in bf16 as predicted" tests/full/types_dry.sh
     long "full: the page of a long recording" 10000000 tests/full/view_big.py COUNT
 fi
 [ ${#pids[@]} -eq 0 ] || stage "other builds, what is left"

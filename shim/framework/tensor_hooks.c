@@ -14,10 +14,10 @@
  *      empty_generic (ours) ─▶ note ─▶ empty_generic ─▶ allocator ─▶ report: block of 512, note: float32 [3]
  *      cublasCreate ... ─────────────────────────────▶ allocator ─▶ report: block of 4 MiB, no note: raw
  *
- * A note that nobody takes must not be given to another block.  It is not made where no memory will be asked
- * for (no elements; CPU and meta tensors, by the dispatch keys); a new one replaces it; a report takes it
- * away whether it fits or not, that of an out-of-memory too; and it fits only a block that is as large, and
- * only from a little further down the same stack.
+ * A note that nobody takes must not be given to another block.  So we make none where no memory will be
+ * asked for: without elements, and for CPU and meta tensors, which the dispatch keys name.  A new note
+ * replaces the old one.  Each report takes the note away, that of an out-of-memory too, whether it fits or
+ * not.  It fits only a block that is as large, reported from a little further down the same stack.
  *
  * On x86-64 the call goes on by a jump, where the compiler optimizes: no frame of ours is on the stack when
  * the allocator throws, or when a call stack is taken.  Otherwise there is one, which exceptions pass like

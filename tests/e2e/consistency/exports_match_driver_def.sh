@@ -20,8 +20,9 @@ cut -d, -f2 table | tr -d ' ' | sort >rows
 [ -s rows ] || fail "driver.def has no rows"
 grep '@' exports >versioned && fail "exported with a version (a hook under a version is silently dead): $(cat versioned)"
 grep '^cu' exports | diff rows - >difference || fail "exports and driver.def differ: $(cat difference)"
-# and beside the driver's names exactly these: the program's look-ups, PyTorch's two reports, the function that numbers its autograd nodes, those that make its tensors, injection by NVTX and by the driver, the functions of vramscope.h, those of the Python package, the three
-# of benchmarks (pause.c), what AddressSanitizer asks (sanitizer.c), and those that PyTorch is given
+# Beside the driver's names exactly these are exported.  Defined in others' place: the program's look-ups, PyTorch's two reports, and
+# its functions that number autograd nodes and make tensors.  Called by others: NVTX's and the driver's injection, AddressSanitizer
+# (sanitizer.c), PyTorch, programs (vramscope.h), the Python package, and benchmarks (pause.c).
 grep -v '^cu[A-Z]' exports >others
 {
     printf '%s\n' __asan_default_options dlsym dlvsym InitializeInjection InitializeInjectionNvtx2 InitializeInjectionNvtxExtension \
