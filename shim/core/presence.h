@@ -1,6 +1,6 @@
 /*
  * presence.h - lets a thread see which calls other threads are in: a hooked call that may move a device's
- * memory (hooks/flight.h), or a call into the provider (arena/device/scope.c).
+ * memory (hooks/hook.h), or a call into the provider (arena/device/scope.c).
  *
  * Each thread has a place of its own, claimed at its first such call, so that entering and leaving are plain
  * stores.  A place is not given back.  When all are taken, those of threads that have ended are claimed

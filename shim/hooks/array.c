@@ -1,13 +1,11 @@
 /*
- * array.c - the memory of CUDA arrays and mipmapped arrays, and the memory that is bound into sparse ones.
+ * array.c - the memory of CUDA arrays and mipmapped arrays, and what is bound into sparse ones.
  *
- * An array's bytes are those of its elements, as its descriptor has them: elements times channels times the
- * format's bytes, blocks of 4 x 4 for the compressed formats, the pixel's bits over all planes for the video
- * formats, each level half the size of the one before.  What the driver rounds up beyond that is residual, as
- * everywhere.  A format that is not known here counts 0.
+ * An array's bytes are those of its elements, by its descriptor; each level is half the size of the one
+ * before.  What the driver rounds up beyond that is residual.  A format that is not known here counts 0.
  *
- * Sparse arrays and those with deferred mapping have no memory of their own (0 bytes): physical memory is
- * bound into them by cuMemMapArrayAsync, one BIND or UNBIND for each entry of its list.
+ * Sparse arrays and those with deferred mapping have no memory of their own: cuMemMapArrayAsync binds
+ * physical memory into them, one BIND or UNBIND for each entry of its list.
  */
 #include "events.h"
 

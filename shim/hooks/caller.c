@@ -1,19 +1,16 @@
 /*
- * caller.c - finds the library that requests memory from the driver, by the call's return address.
+ * caller.c - finds the library that asks the driver for memory, by the call's return address.
  *
- * A caching allocator that calls the driver itself, as PyTorch's does for expandable segments, is recognised
- * by the library that this address lies in.  No stack is unwound, so this also works with call stacks off.  A
- * call through CUDA's shared runtime returns into the runtime, and its caller stays unknown; the ledger then
- * decides by the framework's next report (trace/ledger/pending.c).
+ * No stack is unwound, so this works with call stacks off.  A call through CUDA's shared runtime returns into
+ * the runtime, and its caller stays unknown; the ledger then decides by the framework's next report
+ * (trace/ledger/pending.c).  XLA's BFC allocator calls the driver itself, CuPy and RMM have CUDA's runtime in
+ * their files.
  *
- * Libraries with a pool that reports nothing are recognised likewise: XLA's BFC allocator calls the driver
- * itself, CuPy and RMM contain CUDA's runtime in their own files.
- *
- * glibc's _dl_find_object answers without a lock, in about 20 ns, and is async-signal-safe.  There is no
- * table of ours to keep up to date: code that waits for the call to return cannot be unloaded meanwhile.
+ * glibc's _dl_find_object answers without a lock, in about 20 ns, and is async-signal-safe.  Code that waits
+ * for the call to return cannot be unloaded meanwhile.
  */
 #define _GNU_SOURCE
-#include "caller.h"
+#include "place.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,7 +23,7 @@
 
 #include "core/contracts.h"
 #include "core/walk.h"
-#include "hooks/loader/next.h"
+#include "hooks/loader/loader.h"
 
 typedef int find_object_fn(void *, struct dl_find_object *);
 

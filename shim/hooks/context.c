@@ -1,14 +1,13 @@
 /*
  * context.c - contexts, their limits, and the modules in them.
  *
- * A context takes device memory at its creation and gives back, at its end, what was allocated in it: the
- * ledger ends those allocations when it meets the CONTEXT_DESTROY (arg0 = enum vs_context_kind), which is
- * recorded before the real call, like every free.
+ * The ledger ends what was allocated in a context when it meets its CONTEXT_DESTROY (arg0 = enum
+ * vs_context_kind), which is recorded before the real call, like every free.
  *
- * A primary context is created by the retain that makes it active.  It cannot be known beforehand which
- * release makes it inactive (retains by private interfaces count too), so that end is recorded right after
- * the call; a reset ends it for certain, and is recorded before.  The memory of a device's pools and graphs
- * belongs to the device, so the driver is queried how much they hold after the primary context has ended.
+ * A primary context is created by the retain that makes it active.  Which release ends it cannot be known
+ * beforehand (retains by private interfaces count too), so that end is recorded right after the call; a reset
+ * ends it for certain. The memory of a device's pools and graphs belongs to the device, so the driver is
+ * asked for it once the primary context has ended.
  *
  * A green context is a partition of its device's primary context, which it retains: its end frees no
  * allocation, unless the primary context ends with it.
@@ -18,9 +17,8 @@
 #include <string.h>
 
 #include "graph.h"
-#include "graph_nodes.h"
 #include "once.h"
-#include "overhead.h"
+#include "meminfo.h"
 #include "place.h"
 #include "record/record.h"
 

@@ -1,18 +1,16 @@
 /*
- * driver.c - the addresses of the driver's real functions.
+ * driver.c - the addresses of the driver's real functions, in the libcuda.so* that the host loaded.
  *
- * They are looked up all at once, in the object that the host loaded under a soname libcuda.so*, when one is
- * first needed: by a look-up by name (resolve.c) or a call of a directly linked wrapper.  This is idempotent
- * and takes no lock of ours: a lock held across dlopen, which takes the loader's, could meet a thread that
- * holds the loader's and waits for ours.
+ * All are looked up when the first is needed.  That takes no lock of ours: one that is held across dlopen,
+ * which takes the loader's, could meet a thread that holds the loader's and waits for ours.
  */
+#define _GNU_SOURCE
 #include "driver.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 
-#include "hooks/loader/next.h"
-#include "hooks/loader/objects.h"
+#include "hooks/loader/loader.h"
 
 _Atomic(void *) vs_real_table[VS_API_END];
 _Atomic(void *) vs_call_table[VS_CALL_END];

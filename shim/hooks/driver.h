@@ -3,8 +3,6 @@
  *
  *      driver.def --> enum vs_api (trace/api.h), vs_hook_<symbol> prototypes, vs_rows[], vs_real_of()
  *      VS_CALLS   --> vs_drv_<symbol>(): the few driver functions that vramscope itself calls
- *
- * Real pointers come from the libcuda.so that the host loaded (driver.c) and are looked up all at once.
  */
 #ifndef VS_HOOKS_DRIVER_H
 #define VS_HOOKS_DRIVER_H
@@ -82,7 +80,7 @@ typedef CUresult (*CUgraphRecaptureCallback)(void *data, CUgraphNode node, const
 
 /* The wrappers by their internal names (wrappers.c); the exported symbol is an alias, so that no program's
  * canonical PLT entry can come between our table and our code.  And what passes a call on to an interposer
- * behind us (pass.c). */
+ * behind us. */
 #define VS_API(number, symbol, base, version, stream, shape, shape_args, n, signature)                       \
     CUresult vs_hook_##symbol(VS_PARAMS_##n signature);                                                      \
     CUresult vs_pass_##symbol(VS_PARAMS_##n signature);
@@ -103,7 +101,7 @@ struct vs_row {
 extern const struct vs_row vs_rows[];
 extern const size_t vs_row_count;
 
-/* The rows (rows.c).  The row of the exact symbol NAME, NULL where it is not hooked. */
+/* The row of the exact symbol NAME, NULL where it is not hooked. */
 const struct vs_row *vs_row_find(const char *name);
 
 /* Whether NAME, of the driver's, has no row because it is newer than this vramscope, and may move memory. */
@@ -137,11 +135,6 @@ void *vs_driver_own(enum vs_api api);
 /* The driver has FUNCTION for API, which it does not export. */
 void vs_driver_own_is(enum vs_api api, void *function);
 
-/* FUNCTION, of an interposer behind us (interposers.h), gets all calls of ROW from now on, by
- * vs_pass_<symbol>; the first that is said stays. */
-void vs_interpose(const struct vs_row *row, void *function);
-void *vs_interposed(enum vs_api api);
-
 /* Looks up the driver's addresses if the host has loaded it (idempotent, no lock of ours: several threads
  * may do it at once and all write the same).  False: it is not loaded. */
 bool vs_driver_learn(void);
@@ -151,6 +144,32 @@ bool vs_driver_owns(const void *address);
 /* The real address of the driver's exported NAME (exact symbol), never one of our wrappers; NULL where the
  * driver is not loaded or lacks it.  Takes the loader's lock: not for the hot path. */
 void *vs_cuda_real(const char *name);
+
+/* ---- interposers (interposers.c) ----
+ *
+ * Libraries that are preloaded behind us and stand before the driver themselves, a quota on memory for
+ * instance: a call goes from the program to us, to them, to the driver.  One is known by its place (between
+ * us and the first library that another is linked with) and by its exports: dlsym, or a function that we
+ * hook.  A library that the program is linked with and that defines the driver's functions is none: calls
+ * bind to it as without us (symbols/rebind_startup.c).
+ *
+ * One gets the calls of a function from the moment on at which the program reaches it by a way that would
+ * have led to the interposer without us: a reference, its dlsym, its cuGetProcAddress.  Before, it might not
+ * be ready to be called. */
+
+/* Called once by the constructor, before any other code of the process runs. */
+void vs_interposers_find(void);
+
+bool vs_interposers_there(void);
+/* Whether ADDRESS lies in one. */
+bool vs_interposer_owns(const void *address);
+/* The function NAME of the first that exports it, NULL where none does. */
+void *vs_interposer_export(const char *name);
+
+/* FUNCTION, of an interposer behind us, gets all calls of ROW from now on, by
+ * vs_pass_<symbol>; the first that is said stays. */
+void vs_interpose(const struct vs_row *row, void *function);
+void *vs_interposed(enum vs_api api);
 
 /* ---- driver functions that vramscope itself calls ---- */
 

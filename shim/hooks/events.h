@@ -1,9 +1,9 @@
 /*
  * events.h - records hooked calls, by families of functions.
  *
- * The shapes (shapes.h) call these between vs_hook_enter() and vs_hook_leave().  Functions with `before` in
- * their name are called before the real call, those with `after` after it.  They may change errno, which the
- * shapes restore. Any thread, no lock, no allocation.
+ * The shapes (shapes.h) call these between vs_hook_enter() and vs_hook_leave(): those with `before` in their
+ * name before the real call, those with `after` after it.  They may change errno, which the shapes restore.
+ * Any thread, no lock, no allocation.
  */
 #ifndef VS_HOOKS_EVENTS_H
 #define VS_HOOKS_EVENTS_H
@@ -69,7 +69,7 @@ void vs_before_map_arrays(const CUarrayMapInfo *list, unsigned count, struct vs_
 void vs_after_map_arrays(const CUarrayMapInfo *list, unsigned count, const struct vs_many *undone,
                          CUresult status);
 
-/* imports (import.c) */
+/* imports (alloc.c) */
 void vs_after_import(enum vs_api api, CUdeviceptr address, CUresult status);
 void vs_after_graphics_map(enum vs_api api, unsigned count, CUgraphicsResource *resources, CUresult status);
 void vs_before_graphics_unmap(enum vs_api api, unsigned count, CUgraphicsResource *resources,

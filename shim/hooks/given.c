@@ -1,10 +1,9 @@
 /*
- * given.c - records the words that launches, copies and fills give to the device.
+ * given.c - the words that launches, copies and fills give to the device.
  *
- * The driver is queried for a kernel's parameters after the kernel's first recorded launch
- * (cuFuncGetParamInfo, or the query for CUkernel handles), so that nothing is loaded just for us.  Drivers
- * before 12.4 have no such query; then a launch with an array of pointers counts as one that may use every
- * block, and a buffer of packed parameters is searched as a whole.
+ * The driver is asked for a kernel's parameters after the kernel's first recorded launch, so that nothing is
+ * loaded just for us.  Drivers before 12.4 cannot be asked: then a launch with an array of pointers counts as
+ * one that may use every block, and a buffer of packed parameters is searched as a whole.
  */
 #include "given.h"
 
@@ -13,7 +12,7 @@
 #include "access/kernels.h"
 #include "access/maps.h"
 #include "core/contracts.h"
-#include "graph_nodes.h"
+#include "graph.h"
 #include "record/record.h"
 
 static VS_HOT _Atomic uint32_t captures; /* under way */

@@ -1,15 +1,14 @@
 /*
- * given_graph.c - records the words that a launch of an executable graph gives to the device.
+ * given_graph.c - the words that a launch of an executable graph gives to the device.
  *
- * The nodes of a graph are read when it is instantiated: the parameters of kernels, both sides of copies,
- * the targets of fills; child graphs too.  Every word that may be an address is kept once, and every launch
- * gives all of them.  Later changes of a node add its new parameters; the old ones stay, so false uses may
- * be recorded, but no true one is missed; no word that was there before is sure then.  Nodes that cannot be
- * read (bodies of conditions, batches of memory operations, nodes that the device itself may change) make of
- * each launch one that may reach every block, and so does an executable graph that is not known here.
+ * Nodes are read at instantiation, those of child graphs too, and every launch gives each word that may be an
+ * address.  A later change of a node adds its new parameters and leaves the old ones: false uses may be
+ * recorded, but no true one is missed, and no word that was there before is sure then.  A graph with nodes
+ * that cannot be read (bodies of conditions, batches of memory operations, nodes that the device itself may
+ * change), and one that is not known here, may reach every block.
  *
- * As in graph.c no code takes a lock, and only pages are allocated.  By CUDA's own rules a program does not
- * launch, change or destroy one executable graph on two threads at once.
+ * No lock, and only pages are allocated, as in graph.c.  By CUDA's own rules a program does not launch,
+ * change or destroy one executable graph on two threads at once.
  */
 #define _GNU_SOURCE
 #include "given.h"
@@ -19,7 +18,7 @@
 #include "access/kernels.h"
 #include "core/map.h"
 #include "handle_table.h"
-#include "graph_nodes.h"
+#include "graph.h"
 #include "record/record.h"
 
 #define EXECS     4096u
@@ -212,8 +211,9 @@ static void read_fill(struct reading *r, uint64_t to)
 
 static void read_graph(struct reading *r, CUgraph graph, int depth);
 
-static void read_node(struct reading *r, CUgraphNode node, int depth)
+static void read_node(void *reading, CUgraphNode node, int depth)
 {
+    struct reading *r = reading;
     CUgraphNodeType type;
     CUDA_MEMCPY3D copy;
     CUDA_MEMSET_NODE_PARAMS fill;
@@ -260,24 +260,8 @@ static void read_node(struct reading *r, CUgraphNode node, int depth)
 
 static void read_graph(struct reading *r, CUgraph graph, int depth)
 {
-    size_t n = 0, got;
-    if (vs_drv_cuGraphGetNodes(graph, NULL, &n) != CUDA_SUCCESS) {
+    if (!vs_graph_each_node(graph, read_node, r, depth))
         unseen(r);
-        return;
-    }
-    size_t bytes = n * sizeof(CUgraphNode);
-    CUgraphNode *nodes = n != 0 ? vs_map(bytes) : NULL;
-    if (nodes == NULL) {
-        if (n != 0)
-            unseen(r);
-        return;
-    }
-    got = n;
-    if (vs_drv_cuGraphGetNodes(graph, nodes, &got) != CUDA_SUCCESS)
-        unseen(r);
-    for (size_t i = 0; i < n && i < got; i++)
-        read_node(r, nodes[i], depth);
-    munmap(nodes, bytes);
 }
 
 /* ---- the table of executable graphs ---- */

@@ -1,39 +1,52 @@
 /*
- * graph.c - graphs with memory nodes: allocations and frees of a launch that outlast it.
+ * graph.c - allocations and frees by launches of graphs with memory nodes.
  *
- * At instantiation the graph's nodes are read (graph_read.c), and an executable graph that has memory nodes
- * gets an entry here:
+ * An executable graph whose graph had memory nodes when it was instantiated gets an entry:
  *
  *      nodes of the graph      alloc A, alloc B, free B, free C
  *      survives a launch       A      -> ALLOC (space GRAPH) after each launch
  *      freed by a launch       C      -> FREE before each launch: another graph allocated it
  *      within the graph        B      -> no event; its bytes are in what the device's graphs reserve
  *
- * With AUTO_FREE_ON_LAUNCH the driver frees, at the next launch, the allocations that survived and were not
- * freed since (graph_nodes.c keeps the set).
+ * With AUTO_FREE_ON_LAUNCH the driver frees at the next launch what survived and was not freed since
+ * (graph_nodes.c keeps the set).  What the device's graphs have reserved is asked after every call that may
+ * change it, and recorded if it changed.
  *
- * After every call that may change it the driver is queried for the memory that the device's graphs have
- * reserved, which is recorded if it changed (as pool.c does for pools).
- *
- * Nothing here takes a lock or allocates from the heap: the table of entries is probed with
- * compare-and-swap, and each entry lies on pages of its own.  By CUDA's own rules an executable graph is not
- * launched and destroyed at once, so an entry stays while it is used.  Entries, nodes or addresses beyond
- * the room are not tracked; the journal counts such nodes, which become a row of table loss.
+ * No lock, no heap.  By CUDA's own rules no executable graph is launched and destroyed at once, so an entry
+ * stays while it is used.  What has no room is counted in the journal, and becomes a row of table loss.
  */
 #define _GNU_SOURCE
 #include "graph.h"
 
 #include "core/map.h"
 #include "events.h"
-#include "graph_nodes.h"
-#include "graph_read.h"
 #include "handle_table.h"
 #include "meminfo.h"
 #include "place.h"
 #include "record/record.h"
+#include "trace/event.h"
+
+#define NODES_MAX  65536u /* memory nodes of a graph */
+#define DEPTH_MAX  8      /* child graphs in child graphs */
 #define EXECS      4096u
 #define PROBES     64u
 #define AUTO_FREES 1u /* CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH */
+
+struct node {
+    uint64_t address, size;
+    uint32_t order; /* as the graph lists it */
+    int8_t device;
+    uint8_t space;
+    bool frees;
+};
+
+/* What a launch of the graph allocates and frees beyond itself. */
+struct reading {
+    struct node *at; /* room for NODES_MAX, the caller's */
+    uint32_t n;
+    uint64_t devices; /* bit per device whose memory is involved */
+    uint64_t beyond;  /* memory nodes that had no room, graphs that could not be read */
+};
 
 struct vs_graph_exec {
     size_t mapped;    /* bytes of this entry */
@@ -41,7 +54,7 @@ struct vs_graph_exec {
     uint64_t flags;
     uint32_t count;
     struct survivor {
-        struct vs_graph_node node;
+        struct node node;
         uint64_t seq; /* of the FREE before a launch, VS_SEQ_NONE where there was none */
     } at[];
 };
@@ -51,6 +64,111 @@ static struct slot { /* 64 KiB, of which pages are there once they are used */
     _Atomic(struct vs_graph_exec *) entry;
 } execs[EXECS];
 static _Atomic uint64_t reserved[64]; /* by device, as last recorded */
+
+/* ---- the memory nodes of a graph ---- */
+
+static void read_alloc(struct reading *r, CUgraphNode node)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS params;
+    if (vs_drv_cuGraphMemAllocNodeGetParams(node, &params) != CUDA_SUCCESS)
+        return;
+    int id;
+    bool on_device = vs_on_device(&params.poolProps.location, &id) && id >= 0 && id < 64;
+    if (on_device)
+        r->devices |= UINT64_C(1) << id;
+    r->at[r->n] = (struct node){.address = params.dptr,
+                                .size = params.bytesize,
+                                .order = r->n,
+                                .device = on_device ? (int8_t)id : VS_DEVICE_UNKNOWN,
+                                .space = on_device ? VS_SPACE_GRAPH : VS_SPACE_PINNED};
+    r->n++;
+}
+
+static void read_free(struct reading *r, CUgraphNode node)
+{
+    CUdeviceptr address;
+    if (vs_drv_cuGraphMemFreeNodeGetParams(node, &address) != CUDA_SUCCESS)
+        return;
+    r->at[r->n] = (struct node){.address = address, .order = r->n, .frees = true};
+    r->n++;
+}
+
+static void read_graph(struct reading *r, CUgraph graph, int depth);
+
+static void read_node(void *reading, CUgraphNode node, int depth)
+{
+    struct reading *r = reading;
+    CUgraphNodeType type;
+    CUgraph child;
+    if (vs_drv_cuGraphNodeGetType(node, &type) != CUDA_SUCCESS)
+        return;
+    if (r->n == NODES_MAX && (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE))
+        r->beyond++;
+    else if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        read_alloc(r, node);
+    else if (type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+        read_free(r, node);
+    else if (type == CU_GRAPH_NODE_TYPE_GRAPH && depth < DEPTH_MAX &&
+             vs_drv_cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
+        read_graph(r, child, depth + 1);
+}
+
+static void read_graph(struct reading *r, CUgraph graph, int depth)
+{
+    if (!vs_graph_each_node(graph, read_node, r, depth))
+        r->beyond++;
+}
+
+static bool before(const struct node *a, const struct node *b)
+{
+    return a->address != b->address ? a->address < b->address : a->order < b->order;
+}
+
+static void sort(struct node *at, uint32_t n)
+{
+    for (uint32_t gap = n / 2; gap > 0; gap /= 2)
+        for (uint32_t i = gap; i < n; i++) {
+            struct node one = at[i];
+            uint32_t j = i;
+            for (; j >= gap && before(&one, &at[j - gap]); j -= gap)
+                at[j] = at[j - gap];
+            at[j] = one;
+        }
+}
+
+/* Leaves, of each address, the allocation that survives or the free of another graph's.  One address may have
+ * several allocations in a graph: as many frees cancel as many of them, and the last that was added survives.
+ */
+static uint32_t cancel(struct node *at, uint32_t n)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0, end; i < n; i = end) {
+        int allocs = 0;
+        uint32_t last = i;
+        for (end = i; end < n && at[end].address == at[i].address; end++) {
+            allocs += at[end].frees ? -1 : 1;
+            if (!at[end].frees || at[last].frees)
+                last = end;
+        }
+        if (allocs > 0)
+            at[kept++] = at[last];
+        else if (allocs < 0)
+            at[kept++] = (struct node){.address = at[i].address, .space = VS_SPACE_GRAPH, .frees = true};
+    }
+    return kept;
+}
+
+/* Reads GRAPH and the graphs in it into R, whose `at` is set and whose rest is 0.  Of each address there is
+ * left the allocation that survives the launch, or the free of another graph's.  False: there are no memory
+ * nodes. */
+static bool read_all(struct reading *r, CUgraph graph)
+{
+    read_graph(r, graph, 0);
+    bool any = r->n != 0;
+    sort(r->at, r->n);
+    r->n = cancel(r->at, r->n);
+    return any;
+}
 
 /* ---- the table of executable graphs ---- */
 
@@ -77,7 +195,7 @@ static void forget(CUgraphExec exec)
         munmap(entry, entry->mapped);
 }
 
-static void keep(CUgraphExec exec, const struct vs_graph_reading *r, uint64_t flags)
+static void keep(CUgraphExec exec, const struct reading *r, uint64_t flags)
 {
     size_t bytes = sizeof(struct vs_graph_exec) + r->n * sizeof(struct survivor);
     struct slot *s = probe(exec, true);
@@ -94,13 +212,13 @@ static void keep(CUgraphExec exec, const struct vs_graph_reading *r, uint64_t fl
 
 static void take(CUgraphExec exec, CUgraph graph, uint64_t flags)
 {
-    size_t bytes = VS_GRAPH_NODES_MAX * sizeof(struct vs_graph_node);
-    struct vs_graph_reading r = {.at = vs_map(bytes)};
+    size_t bytes = NODES_MAX * sizeof(struct node);
+    struct reading r = {.at = vs_map(bytes)};
     if (r.at == NULL) {
         vs_graph_not_followed(1);
         return;
     }
-    bool has_memory_nodes = vs_graph_read(&r, graph);
+    bool has_memory_nodes = read_all(&r, graph);
     vs_graph_not_followed(r.beyond);
     if (has_memory_nodes)
         keep(exec, &r, flags);
@@ -184,7 +302,7 @@ struct vs_launch vs_before_graph_launch(enum vs_api api, CUgraphExec exec, CUstr
     return launch;
 }
 
-static void allocated(const struct vs_launch *launch, const struct vs_graph_node *node, uint8_t context)
+static void allocated(const struct vs_launch *launch, const struct node *node, uint8_t context)
 {
     vs_event(VS_OP_ALLOC, node->space, (struct vs_place){node->device, context}, node->address, node->size,
              (uint64_t)(uintptr_t)launch->stream, launch->api, CUDA_SUCCESS);

@@ -1,16 +1,16 @@
 /*
- * graph_nodes.c - see graph_nodes.h.
+ * graph_nodes.c - memory nodes of graphs: recorded as GRAPH_NODE when they are made, because they are not
+ * memory yet.
  *
- * A memory node is not memory yet: it is recorded as GRAPH_NODE.  Nodes are made by the functions that add
- * one, and by stream-ordered allocations and frees on a stream that is being captured.
- *
- * The addresses that survived a launch and were not freed since are a hash set: open addressing, filled by
- * compare-and-swap.  An address that finds no place is not tracked.
+ * The functions that add one make them, and so do stream-ordered allocations and frees on a stream that is
+ * being captured.
  */
-#include "graph_nodes.h"
+#define _GNU_SOURCE
+#include "graph.h"
 
 #include <errno.h>
 
+#include "core/map.h"
 #include "place.h"
 #include "record/record.h"
 #include "trace/journal/journal.h"
@@ -62,6 +62,23 @@ void vs_after_graph_add_node(enum vs_api api, CUgraph graph, const CUgraphNodePa
         vs_after_graph_node(api, where, params->free.dptr, 0, status);
 }
 
+bool vs_graph_each_node(CUgraph graph, void (*visit)(void *context, CUgraphNode node, int depth),
+                        void *context, int depth)
+{
+    size_t n = 0;
+    if (vs_drv_cuGraphGetNodes(graph, NULL, &n) != CUDA_SUCCESS)
+        return false;
+    size_t bytes = n * sizeof(CUgraphNode), got = n;
+    CUgraphNode *nodes = n != 0 ? vs_map(bytes) : NULL;
+    if (nodes == NULL)
+        return n == 0;
+    bool listed = vs_drv_cuGraphGetNodes(graph, nodes, &got) == CUDA_SUCCESS;
+    for (size_t i = 0; listed && i < n && i < got; i++)
+        visit(context, nodes[i], depth);
+    munmap(nodes, bytes);
+    return listed;
+}
+
 /* ---- capture ---- */
 
 enum vs_capture vs_capturing(CUstream stream)
@@ -84,7 +101,8 @@ bool vs_graph_captured_free(CUdeviceptr address, CUstream stream)
     return captured;
 }
 
-/* ---- addresses that survived a launch ---- */
+/* ---- addresses that survived a launch and were not freed since: a hash set, filled by compare-and-swap. One
+ * that finds no place is not tracked ---- */
 
 static _Atomic uint64_t live[LIVE];
 static _Atomic uint32_t live_count;

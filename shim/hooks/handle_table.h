@@ -1,10 +1,10 @@
 /*
  * handle_table.h - hash tables with handles of the driver's as keys (context, pool, executable graph).
  *
- * A table is a zeroed static array of slots, each of which begins with its key, an _Atomic uintptr_t.  A
- * slot is claimed by one compare-and-swap and never moves, so nothing here takes a lock or allocates, and
- * any thread may search at any time.  All accesses are relaxed: they concern the key only, and a user with
- * more than one word beside the key publishes these itself.
+ * A table is a zeroed static array of slots, each of which begins with its key, an _Atomic uintptr_t.  A slot
+ * is claimed by one compare-and-swap and never moves: no lock, no allocation, any thread.  All accesses are
+ * relaxed, as they concern the key only; a user with more than one word beside the key publishes these
+ * itself.
  */
 #ifndef VS_HOOKS_HANDLE_TABLE_H
 #define VS_HOOKS_HANDLE_TABLE_H

@@ -1,17 +1,35 @@
 /*
- * hook.h - a hooked call: entering and leaving it.
+ * hook.h - entering and leaving a hooked call, and which threads are in one.
  *
- * A wrapper (wrappers.c) is: find the real function (driver.h), vs_hook_enter(), call, record (events.h),
- * vs_hook_leave().
+ * Any thread, no lock.
  */
 #ifndef VS_HOOKS_HOOK_H
 #define VS_HOOKS_HOOK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "flight.h"
+#include "core/presence.h"
 #include "record/record.h"
+
+static inline void vs_flight_begin(void)
+{
+    struct vs_presence *p = vs_presence_mine;
+    if (__builtin_expect(p == NULL, 0))
+        p = vs_presence_claim();
+    atomic_store_explicit(&p->under_way, true, memory_order_relaxed);
+}
+
+/* Also of a call that a longjmp left, at the thread's next one.  Release: pairs with vs_flight_alone(). */
+static inline void vs_flight_end(void)
+{
+    if (vs_presence_mine != NULL)
+        atomic_store_explicit(&vs_presence_mine->under_way, false, memory_order_release);
+}
+
+/* Whether no other thread is inside such a call. */
+bool vs_flight_alone(void);
 
 /* The frame of the outermost hooked call of this thread, 0 outside. */
 extern __thread uintptr_t vs_hook_outermost;

@@ -1,17 +1,16 @@
 /*
- * interposers.c - finds the interposers behind us.
+ * interposers.c - finds the interposers behind us (driver.h).
  *
- * The loader's list begins with the program and what was preloaded, in that order; what they are linked with
- * follows.  So the search ends at the first library that another one is linked with, which as a rule is the
- * one right behind us.  It runs before the C library is initialised: no allocation, no look-up.
+ * The loader's list begins with the program and what was preloaded; what they are linked with follows.  So
+ * the search ends at the first library that another one is linked with.  It runs before the C library is
+ * initialised: no allocation, no look-up.
  */
 #define _GNU_SOURCE
-#include "interposers.h"
+#include "driver.h"
 
 #include <link.h>
 
-#include "hooks/loader/image.h"
-#include "hooks/loader/next.h"
+#include "hooks/loader/loader.h"
 
 #define INTERPOSERS_MOST 4
 

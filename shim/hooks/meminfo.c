@@ -1,16 +1,23 @@
 /*
- * meminfo.c - samples of a device's used memory by the driver's own figure; see meminfo.h.
+ * meminfo.c - see meminfo.h.
  *
  * The drain requests a sample from time to time, and the next hooked call of any thread takes it; after a
- * refusal for lack of memory a sample is taken at once.
+ * refusal for lack of memory one is taken at once.
  */
+#define _GNU_SOURCE
 #include "meminfo.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "core/clock.h"
 #include "core/contracts.h"
 #include "hook.h"
 #include "place.h"
 #include "record/record.h"
 #include "sample/sampler.h"
+#include "trace/journal/journal.h"
 
 struct meminfo {
     size_t free, total;
@@ -102,4 +109,162 @@ bool vs_cuda_used_bytes(uint64_t context, int *device, uint64_t *bytes)
     vs_drv_cuCtxSetCurrent(NULL);
     *bytes = m.total - m.free;
     return known;
+}
+
+/* ---- what a call takes ---- */
+
+static uint64_t ring_head(void)
+{
+    struct vs_journal *j = vs_record_journal();
+    struct vs_journal_stats stats = {0};
+    if (j != NULL)
+        vs_journal_stats(j, &stats);
+    return stats.head;
+}
+
+/* The device's free bytes; the query's time counts like that of any other. */
+static bool query_free(uint64_t *bytes)
+{
+    uint64_t begin = vs_clock_ns();
+    bool known = vs_query_free(bytes);
+    vs_query_took(begin, vs_clock_ns() - begin);
+    return known;
+}
+
+/* In this order, because a call is in the ring before it leaves flight: a call that took memory before the
+ * figure and has not recorded it, or will give back memory that is recorded as freed, is in flight now. */
+static struct vs_cost begin(int device, bool is_current)
+{
+    struct vs_cost cost = {.device = device, .free = VS_BYTES_UNKNOWN, .head = ring_head()};
+    int saved = errno;
+    if (device != VS_DEVICE_UNKNOWN && vs_record_takes() && vs_flight_alone()) {
+        cost.spent = vs_query_time_spent();
+        if (cost.spent || (is_current && vs_used_alone(device) && query_free(&cost.free)) ||
+            vs_used_now(device, &cost.before)) {
+            errno = saved;
+            return cost;
+        }
+    }
+    cost.device = VS_DEVICE_UNKNOWN;
+    errno = saved;
+    return cost;
+}
+
+struct vs_cost vs_cost_begin_on(int device)
+{
+    return begin(device, false);
+}
+
+struct vs_cost vs_cost_begin(void)
+{
+    if (vs_record_journal() == NULL) /* nothing is recorded yet, and no device has a row */
+        return vs_cost_none;
+    return begin(vs_place_current().device, true);
+}
+
+struct vs_cost vs_cost_begin_once(vs_first first)
+{
+    if (first == &vs_once_full)
+        return (struct vs_cost){.device = vs_place_current().device, .spent = true};
+    return first != NULL ? vs_cost_begin() : vs_cost_none;
+}
+
+/* The change of the figure since begin(). */
+static uint64_t moved(const struct vs_cost *cost)
+{
+    struct vs_used after;
+    uint64_t left;
+    if (cost->free != VS_BYTES_UNKNOWN)
+        return query_free(&left) ? cost->free - left : VS_BYTES_UNKNOWN;
+    return vs_used_now(cost->device, &after) ? vs_used_cost(&cost->before, &after) : VS_BYTES_UNKNOWN;
+}
+
+/* Whether an event shows that the driver's figure may have changed for another reason. */
+static bool moves_device_memory(uint8_t op, uint8_t space)
+{
+    switch (op) {
+    case VS_OP_ALLOC:
+    case VS_OP_FREE:
+    case VS_OP_FREE_FAILED:
+        return vs_space_moves(space);
+    case VS_OP_PHYS_CREATE ... VS_OP_PHYS_RELEASE:
+    case VS_OP_UNMAP:
+    case VS_OP_POOL_RESERVED:
+    case VS_OP_ARENA_RESERVED:
+    case VS_OP_BIND ... VS_OP_MODULE_UNLOAD:
+    case VS_OP_LIMIT ... VS_OP_OVERHEAD:
+        return true;
+    default: /* address space, blocks, ranges, samples */
+        return false;
+    }
+}
+
+uint64_t vs_cost_end(const struct vs_cost *cost)
+{
+    if (cost->device == VS_DEVICE_UNKNOWN || cost->spent)
+        return VS_BYTES_UNKNOWN;
+    uint64_t bytes = moved(cost);
+    if (!vs_flight_alone() ||
+        vs_journal_any(vs_record_journal(), cost->head, ring_head(), moves_device_memory))
+        return VS_BYTES_UNKNOWN;
+    return bytes;
+}
+
+uint64_t vs_cost_first_context(int device)
+{
+    static _Atomic int waited; /* relaxed: a count */
+    const struct timespec pause = {0, 1000000};
+    struct vs_used used;
+    uint64_t bytes = VS_BYTES_UNKNOWN;
+    int saved = errno, cancel;
+    vs_sample_soon();
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* not to be cancelled inside our query */
+    while (vs_used_undecided() &&
+           atomic_fetch_add_explicit(&waited, 1, memory_order_relaxed) < VS_FIRST_CONTEXT_MS)
+        nanosleep(&pause, NULL);
+    pthread_setcancelstate(cancel, NULL);
+    if (vs_used_first(device, &used))
+        bytes = used.process;
+    errno = saved;
+    return bytes;
+}
+
+void vs_after_overhead(const struct vs_cost *cost, enum vs_api api, enum vs_overhead kind, uint64_t object)
+{
+    vs_overhead(cost, api, kind, object, vs_cost_end(cost));
+}
+
+void vs_overhead(const struct vs_cost *cost, enum vs_api api, enum vs_overhead kind, uint64_t object,
+                 uint64_t bytes)
+{
+    if (bytes == 0 || (bytes == VS_BYTES_UNKNOWN && !cost->spent))
+        return;
+    vs_event(VS_OP_OVERHEAD, VS_SPACE_NONE,
+             (struct vs_place){(int8_t)cost->device, vs_place_current().context}, object, bytes, kind, api,
+             CUDA_SUCCESS);
+}
+
+/* ---- streams, graphs ---- */
+
+void vs_after_stream_create(const struct vs_cost *cost, enum vs_api api, uint64_t stream)
+{
+    atomic_fetch_add_explicit(&vs_once_streams, 1, memory_order_relaxed); /* a count */
+    vs_after_overhead(cost, api, VS_OVERHEAD_STREAM, stream);
+}
+
+/* Streams that were made before the recording are not counted. */
+void vs_after_stream_destroy(void)
+{
+    uint32_t n = atomic_load_explicit(&vs_once_streams, memory_order_relaxed);
+    while (n > 0 && !atomic_compare_exchange_weak_explicit(&vs_once_streams, &n, n - 1, memory_order_relaxed,
+                                                           memory_order_relaxed))
+        ;
+}
+
+/* If no more queries are made, an event says so once for each graph. */
+void vs_after_instantiate(const struct vs_cost *cost, enum vs_api api, CUgraph graph, uint64_t exec,
+                          uint64_t bytes)
+{
+    if (!cost->spent || vs_once_number(api, (uintptr_t)graph) != NULL)
+        vs_overhead(cost, api, VS_OVERHEAD_GRAPH, exec, bytes);
 }

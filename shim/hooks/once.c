@@ -1,14 +1,13 @@
 /*
- * once.c - see once.h.
+ * once.c - see once.h: one open-addressed table.
  *
- * One open-addressed table.  A key is claimed by compare-and-swap, and the thread that claimed it measures.
- * Keys of launches are the kernels' handles as they are, so that a launch is found with one load; all others
- * are mixed of row, object and context, with the top bit set, which no address has.  A collision has a
- * probability of one in 2^63, and costs one measurement.
+ * A key is claimed by compare-and-swap, and the thread that claimed it measures.  Keys of launches are the
+ * kernels' handles as they are, so that a launch is found with one load; all others are mixed, with the top
+ * bit set, which no address has.  A collision (one in 2^63) costs one measurement.
  *
- * Each key has an owner.  The module of a kernel is known from the calls that return kernels
- * (vs_once_belongs), and kept as a key of its own; a kernel that no such call returned may be of any module,
- * and is forgotten when any module is unloaded.
+ * Each key has an owner.  The calls that return kernels tell the module of a kernel (vs_once_belongs), which
+ * is kept as a key of its own; a kernel that no such call returned may be of any module, and is forgotten
+ * when any module is unloaded.
  */
 #include "once.h"
 

@@ -1,14 +1,11 @@
 /*
  * once.h - remembers which calls that take device memory were measured, so that none is measured twice.
  *
- * A kernel's code is loaded once, however often the kernel is launched, and a program may look a kernel's
- * function up in every step.  So a call is identified by its row of driver.def, the object that it names
- * (with the name, if it looks one up in a module) and the current context; the first of each is measured.
- * Keys of a module or a library are forgotten when it is unloaded, and all keys when a context ends, because
- * handles may be reused.
- *
- * The table is of a fixed size.  If a key finds no place its calls are never measured.  Any thread, also in
- * a signal handler: no lock, no allocation.
+ * A call is known by its row of driver.def, the object that it names (with the name, if it looks one up in a
+ * module) and the current context; the first of each is measured.  Keys of a module or library are forgotten
+ * when it is unloaded, and all keys when a context ends, because handles may be reused.  If a key finds no
+ * place in the table its calls are never measured.  Any thread, also in a signal handler: no lock, no
+ * allocation.
  */
 #ifndef VS_HOOKS_ONCE_H
 #define VS_HOOKS_ONCE_H

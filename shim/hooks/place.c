@@ -1,19 +1,89 @@
 /*
- * place.c - finds the context and device of an allocation, and the journal's rows for them.
+ * place.c - the context and device of an allocation, and their numbers in the recording.
  *
- * The driver is queried for the context of a thread or a stream; the device of a context and its number in
- * the journal are kept in a small table, so the usual case is one driver call and one probe.  The table
- * takes no lock: a key is claimed by compare-and-swap and its value stored after it.  A journal of its own
- * (a fork's child) starts with an empty table.
+ * The driver is asked for the context of a thread or a stream.  Its device and its number are kept in a small
+ * table without a lock, so the usual case is one driver call and one probe.  A journal of its own (a fork's
+ * child) starts with an empty table.
  */
 #include "place.h"
-#include "handle_table.h"
 
 #include <string.h>
 
+#include "handle_table.h"
 #include "once.h"
 #include "record/record.h"
 #include "uncovered.h"
+
+/* ---- the numbers of contexts ----
+ *
+ * A number is one byte: the row of the journal's table that the handle has.  The table is full after 254, and
+ * a program that makes contexts in a loop may get another handle each time; from then on a context that is
+ * born takes the number of one that has ended, so that its end ends its own memory and nothing else.  If more
+ * than 254 live at once the others have none.
+ *
+ * A number is taken by compare-and-swap.  Relaxed throughout: each word is complete in itself, and birth and
+ * end of one context are in the host's own order. */
+
+static _Atomic uintptr_t owner[VS_CONTEXT_UNKNOWN]; /* the living context that has the number; 0: none */
+static _Atomic unsigned rows;                       /* of the table, as far as they were seen */
+
+static bool take(uint8_t id, uintptr_t handle)
+{
+    uintptr_t seen = 0;
+    return atomic_compare_exchange_strong_explicit(&owner[id], &seen, handle, memory_order_relaxed,
+                                                   memory_order_relaxed) ||
+           seen == handle;
+}
+
+static uint8_t id_of(CUcontext context)
+{
+    uintptr_t handle = (uintptr_t)context;
+    for (unsigned id = 1; handle != 0 && id < VS_CONTEXT_UNKNOWN; id++)
+        if (atomic_load_explicit(&owner[id], memory_order_relaxed) == handle)
+            return (uint8_t)id;
+    return 0;
+}
+
+static uint8_t take_over(CUcontext context)
+{
+    uint8_t own = id_of(context);
+    if (own != 0)
+        return own;
+    for (unsigned id = 1; id <= atomic_load_explicit(&rows, memory_order_relaxed); id++)
+        if (take((uint8_t)id, (uintptr_t)context))
+            return (uint8_t)id;
+    return VS_CONTEXT_UNKNOWN;
+}
+
+static uint8_t id_for(struct vs_journal *j, CUcontext context, int device)
+{
+    bool full = atomic_load_explicit(&rows, memory_order_relaxed) == VS_CONTEXT_UNKNOWN - 1;
+    uint8_t id = full ? take_over(context) : VS_CONTEXT_UNKNOWN;
+    if (id != VS_CONTEXT_UNKNOWN)
+        return id;
+    id = vs_journal_context(j, (uint64_t)(uintptr_t)context, device); /* counts it where there is no room */
+    if (id == VS_CONTEXT_UNKNOWN)
+        return take_over(context);
+    if (id > atomic_load_explicit(&rows, memory_order_relaxed))
+        atomic_store_explicit(&rows, id, memory_order_relaxed);
+    return take(id, (uintptr_t)context) ? id : take_over(context); /* its row's number was taken over */
+}
+
+static void forget_id(CUcontext context)
+{
+    for (unsigned id = 1; id < VS_CONTEXT_UNKNOWN; id++) {
+        uintptr_t seen = (uintptr_t)context;
+        atomic_compare_exchange_strong_explicit(&owner[id], &seen, 0, memory_order_relaxed,
+                                                memory_order_relaxed);
+    }
+}
+
+static void begin_ids(void)
+{
+    for (unsigned id = 0; id < VS_CONTEXT_UNKNOWN; id++)
+        atomic_store_explicit(&owner[id], 0, memory_order_relaxed);
+    atomic_store_explicit(&rows, 0, memory_order_relaxed);
+}
 
 #define SLOTS 64u /* contexts at once; for others the driver is queried each time */
 
@@ -37,7 +107,7 @@ static struct vs_journal *journal(void)
         return j;
     if (atomic_exchange_explicit(&filled_for, j, memory_order_relaxed) != NULL) {
         memset(slots, 0, sizeof(slots));
-        vs_context_ids_begin();
+        begin_ids();
         vs_once_forget_all(NULL);
         atomic_store_explicit(&announced, 0, memory_order_relaxed);
     }
@@ -67,7 +137,7 @@ static struct vs_place remember(struct slot *s, CUcontext context, int device)
     struct vs_journal *j = journal();
     if (device < 0 || device > INT8_MAX)
         return vs_place_nowhere;
-    uint8_t id = j != NULL ? vs_context_id(j, context, device) : 0;
+    uint8_t id = j != NULL ? id_for(j, context, device) : 0;
     vs_place_announce(device);
     vs_once_context(context);
     if (s != NULL && id != 0)
@@ -123,7 +193,7 @@ struct vs_place vs_place_known(CUcontext context)
     uint32_t value = s != NULL ? atomic_load_explicit(&s->value, memory_order_relaxed) : 0;
     if (value != 0)
         return unpack(value);
-    return (struct vs_place){VS_DEVICE_UNKNOWN, vs_context_id_of(context)}; /* beyond the table */
+    return (struct vs_place){VS_DEVICE_UNKNOWN, id_of(context)}; /* beyond the table */
 }
 
 void vs_place_forget(CUcontext context)
@@ -134,7 +204,7 @@ void vs_place_forget(CUcontext context)
         atomic_store_explicit(&s->value, 0, memory_order_relaxed);
         atomic_store_explicit(&s->context, VS_HANDLE_GONE, memory_order_relaxed);
     }
-    vs_context_id_forget(context);
+    forget_id(context);
 }
 
 static void write_device_row(struct vs_journal *j, int device)

@@ -1,5 +1,6 @@
 /*
- * place.h - contexts, their devices, and the numbers of both in a recording.
+ * place.h - where a call takes memory, and for whom: contexts, their devices, the numbers of both in a
+ * recording, and the library that calls.
  *
  * Any thread, no lock.
  */
@@ -8,6 +9,7 @@
 
 #include "driver.h"
 #include "record/record.h"
+#include "trace/event.h"
 #include "trace/journal/journal.h"
 
 struct vs_place {
@@ -51,10 +53,15 @@ static inline uint64_t vs_event(enum vs_op op, enum vs_space space, struct vs_pl
     return vs_record(&event);
 }
 
-/* The number of CONTEXT on DEVICE in events (context_ids.c), which is its own until it is forgotten. */
-uint8_t vs_context_id(struct vs_journal *j, CUcontext context, int device);
-uint8_t vs_context_id_of(CUcontext context); /* 0: it has none */
-void vs_context_id_forget(CUcontext context);
-void vs_context_ids_begin(void); /* another journal: nothing has a number */
+/* ---- who asked (caller.c) ---- */
+
+/* The library that the code at CALLER belongs to, the address that a call returns to.  No lock, no memory;
+ * keeps errno. */
+enum vs_caller vs_caller_of(const void *caller);
+/* To be called when POOL ("JAX", "CuPy") says that it uses memory: is it a library that is known by its file?
+ */
+void vs_caller_pool(const char *pool);
+/* Takes the loader's lock for a moment, so that no later call has to. */
+void vs_caller_prepare(void);
 
 #endif

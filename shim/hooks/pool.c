@@ -1,18 +1,14 @@
 /*
  * pool.c - stream-ordered allocations, and the memory that their pools hold.
  *
- * An allocation from a pool does not show how much memory the pool holds; so the pool is queried after every
- * allocation and after every 64th free of a thread, and an event is written if the figure has changed.  It
- * is a sample, and labelled so.
- *
- * An allocation on a stream that is being captured is a node of a graph (graph_nodes.c), which is not memory
- * yet, so no pool is queried.  When a device's primary context ends or is reset, a query right after it
- * shows whether the pools' memory ended too (if the figure is 0 the ledger ends their allocations).  Pools
- * that were imported from another process are not queried, because their memory is that process's.
+ * An allocation does not show how much its pool holds: so the pool is asked after every allocation and after
+ * every 64th free of a thread, and a sample is recorded if the figure has changed.  When a device's primary
+ * context ends or is reset, one more question shows whether the pools' memory ended too (0: the ledger ends
+ * their allocations).  Pools that were imported are not asked, because their memory is the other process's.
  */
 #include "events.h"
 
-#include "graph_nodes.h"
+#include "graph.h"
 #include "handle_table.h"
 #include "meminfo.h"
 #include "place.h"

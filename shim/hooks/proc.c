@@ -1,22 +1,18 @@
 /*
- * proc.c - replaces the results of cuGetProcAddress and cuGetProcAddress_v2 by our wrappers.
+ * proc.c - replaces what cuGetProcAddress and cuGetProcAddress_v2 return by our wrappers.
  *
  * The real function is called first, with the caller's own arguments, and its return code and status are
- * kept.  If it returned the pointer of a function that we hook, the pointer is replaced by our wrapper of
- * exactly that row, without guessing from names, versions or flags.  An unknown pointer is passed on
- * unchanged; if it is newer than we are and may move memory (rows.c), that is reported (uncovered.c).
+ * kept.  A row is recognised by two pointers, which may be equal: the one that the driver exports under the
+ * row's symbol, and the one that its own cuGetProcAddress gives for the row's (base, version, stream flag).
+ * Nothing is guessed from names, versions or flags.
  *
- * A row is recognised by two pointers, which may be equal: the one that the driver exports under the row's
- * symbol, and the one that its own cuGetProcAddress gives for the row's (base, version, stream flag).
- *
- * What an interposer behind us (interposers.h) gives is its own function: the driver, asked the same, says
- * of which row.  The interposer itself gets what it asks for, since it stands behind our wrappers.
+ * What an interposer behind us gives is its own function: the driver, asked the same, says of which row.  The
+ * interposer itself gets what it asks for, since it stands behind our wrappers.
  */
 #include "events.h"
 
 #include <string.h>
 
-#include "interposers.h"
 #include "uncovered.h"
 
 /* The pointer that cuGetProcAddress gives for each row, if it differs from the exported one. */

@@ -4,16 +4,13 @@
  *      thread A: alloc, for which it took memory        reported: 40 MiB   block a
  *      thread B:         alloc in what it had taken                                   block b
  *
- * The provider's holdings are recorded before a block's event, if they have changed since they were recorded
- * last. So whenever a block is in the recording, enough memory for it and all others is: the holdings were
- * read after the block was made, and blocks that are recorded as living do live.  One comparison shows
- * whether they changed: the provider counts its changes, and `reported` is the last one that is in the
- * recording.
+ * The holdings are recorded before a block's event, if they have changed since they were recorded last.  They
+ * were read after the block was made, and blocks that are recorded as living do live: so wherever a block is
+ * in the recording, enough memory for it and all others is.
  *
  * Figures are sampled by the threads that are served: after the provider's first request, the 2nd, the 4th,
- * then after each 32nd part more (4 requests at least, 4096 at most), so that any part of a run can be
- * distinguished from another one by a few samples, and what a kill takes away is little.  A thread looks at
- * such a pace of its own whether one is due.
+ * then after each 32nd part more (4 requests at least, 4096 at most), so that a few samples distinguish any
+ * part of a run from another, and a kill takes little away.
  */
 #include "provided.h"
 

@@ -1,6 +1,4 @@
-/*
- * provided.h - the hooks' side of provider.h: calls the provider, and records its holdings.
- */
+/* provided.h - the hooks' side of provider.h: calls the provider, and records its holdings. */
 #ifndef VS_HOOKS_PROVIDED_H
 #define VS_HOOKS_PROVIDED_H
 

@@ -3,8 +3,6 @@
  *
  * A shape is the wrapper's body after the real function was found.  It sees `api`, `streams`, the function's
  * parameters by their names, and CALL, the real call with its arguments; it returns what the call returned.
- * A new function with a known shape is a row of driver.def; a new meaning is one more shape here, and usually
- * one function behind it.
  */
 #ifndef VS_HOOKS_SHAPES_H
 #define VS_HOOKS_SHAPES_H
@@ -15,9 +13,8 @@
 #include "events.h"
 #include "given.h"
 #include "graph.h"
-#include "graph_nodes.h"
 #include "hook.h"
-#include "overhead.h"
+#include "meminfo.h"
 #include "place.h"
 #include "provided.h"
 
@@ -213,7 +210,7 @@
 
 /* ---- contexts, limits, modules ---- */
 
-/* A call that may take more device memory than its arguments say: `cost` is that memory (overhead.h),
+/* A call that may take more device memory than its arguments say: `cost` is that memory (meminfo.h),
  * measured on DEVICE, evaluated after BEFORE, if MEASURED is true. */
 #define VS_COSTLY_(CALL, BEFORE, MEASURED, AFTER)                                                            \
     VS_BETWEEN_(CALL, vs_hook_enter(), BEFORE;                                                               \

@@ -2,8 +2,8 @@
  * uncovered.c - reports ways past the hooks, each once: a row of the database's table `loss`, without a
  * number of events, which cannot be known.
  *
- * Kept here until there is a journal, and handed to it as facts: so those of a killed process are not lost. A
- * place is taken by compare-and-swap and its text published after that; no lock, no allocation.
+ * Kept here until there is a journal, and handed to it as facts: so those of a killed process are not lost.
+ * No lock, no allocation.
  */
 #define _GNU_SOURCE
 #include "uncovered.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "driver.h"
-#include "hooks/loader/objects.h"
+#include "hooks/loader/loader.h"
 #include "record/record.h"
 #include "trace/journal/journal.h"
 

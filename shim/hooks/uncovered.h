@@ -1,7 +1,4 @@
-/*
- * uncovered.h - ways into the driver that go past the hooks: each is reported in the database once; see
- * uncovered.c.
- */
+/* uncovered.h - ways into the driver that go past the hooks: each is reported in the database once. */
 #ifndef VS_HOOKS_UNCOVERED_H
 #define VS_HOOKS_UNCOVERED_H
 

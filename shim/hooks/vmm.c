@@ -2,12 +2,10 @@
  * vmm.c - events of the virtual memory management functions.
  *
  * Physical memory is named by its handle, address space by its address; the ledger knows that physical memory
- * lives until its references and its mappings are both gone.  Releases, unmaps and frees of address space are
- * recorded before the real call, like every free (alloc.c).
+ * lives until its references and its mappings are both gone.
  */
 #include "events.h"
 
-#include "caller.h"
 #include "meminfo.h"
 #include "place.h"
 #include "record/record.h"

@@ -15,7 +15,7 @@
 #include "framework/ranges.h"
 #include "framework/torch_events.h"
 #include "framework/torch_facts.h"
-#include "hooks/caller.h"
+#include "hooks/place.h"
 #include "hooks/meminfo.h"
 #include "hooks/provided.h"
 #include "hooks/symbols/symbols.h"

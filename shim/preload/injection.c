@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hooks/loader/objects.h"
+#include "hooks/loader/loader.h"
 #include "hooks/symbols/symbols.h"
 #include "core/log.h"
 #include "record/recording.h"

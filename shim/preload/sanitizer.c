@@ -16,7 +16,7 @@
 
 #include <link.h>
 
-#include "hooks/loader/image.h"
+#include "hooks/loader/loader.h"
 
 #pragma weak _r_debug /* glibc's loader alone has it */
 

@@ -23,7 +23,7 @@
 #include "core/contracts.h"
 #include "core/fork.h"
 #include "core/walk.h"
-#include "hooks/loader/image.h"
+#include "hooks/loader/loader.h"
 #include "record/record.h"
 
 typedef int (*find_object_fn)(void *, struct dl_find_object *);

@@ -16,7 +16,7 @@
 
 #include "block.h"
 #include "core/arch/elf.h"
-#include "hooks/loader/image.h"
+#include "hooks/loader/loader.h"
 #include "modules.h"
 #include "unwind_imports.h"
 

@@ -1,6 +1,6 @@
 /*
  * fuzz_elf.c - objects in which anything may stand: names and lines out of a file (elf_names.h), program
- * headers and build-id out of memory (image.h).
+ * headers and build-id out of memory (loader.h).
  *
  * The good object to spoil is this program's own first pages and a small library, whatever the first byte
  * says.
@@ -12,7 +12,7 @@
 #include "kit.h"
 
 #include "read/elf_names.h"
-#include "hooks/loader/image.h"
+#include "hooks/loader/loader.h"
 
 enum { RAW = 1, MEMORY = 2 };
 

@@ -8,7 +8,7 @@
  * instrumentation, and no string function that a sanitizer might have put its own in front of.
  */
 #define _GNU_SOURCE
-#include "image.h"
+#include "loader.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -2,17 +2,15 @@
  * next.c - the dlsym and dlvsym that come after ours: the C library's, or those of another library that
  * interposes them.
  *
- * No look-up can find the next dlvsym, since each would come by here: the loader's list is read instead. With
- * dlvsym known, the next dlsym is an ordinary look-up of a version.  Neither way takes a lock of ours or
- * allocates, and both may be gone before the C library or a sanitizer's runtime is initialised.
+ * Neither way takes a lock of ours or allocates, and both may be gone before the C library or a sanitizer's
+ * runtime is initialised.
  */
 #define _GNU_SOURCE
-#include "next.h"
 
 #include <dlfcn.h>
 #include <link.h>
 
-#include "image.h"
+#include "loader.h"
 
 #pragma weak _r_debug /* glibc's loader alone has it */
 

@@ -1,21 +1,14 @@
 /*
- * objects.c - see objects.h.
- *
- * dl_iterate_phdr walks the objects of our own namespace in the order of their loading, under the loader's
- * lock.  What is found is copied: nothing here points into the list afterwards.
- *
- * _dl_find_object, made for unwinders, knows an object from the moment on at which all that was loaded with
- * it is bound and write-protected.  It is looked for in the objects themselves: older C libraries have none,
- * and a look-up that fails may call the program's malloc, which may be the caller.
+ * objects.c - searches the loader's list, in the order of loading and under the loader's lock.  What is found
+ * is copied: nothing here points into the list afterwards.
  */
 #define _GNU_SOURCE
-#include "objects.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include "core/walk.h"
-#include "image.h"
+#include "loader.h"
 
 struct search {
     const void *address; /* NULL: the driver is looked for */
@@ -74,6 +67,9 @@ int vs_loaded_count(void)
 
 /* ---- bound or not ---- */
 
+/* glibc's, made for unwinders: it knows an object from the moment on at which all that was loaded with it is
+ * bound and write-protected.  It is looked for in the objects themselves: older C libraries have none, and a
+ * look-up that fails may call the program's malloc, which may be the caller. */
 typedef int find_object(void *address, void *found);
 
 static int has_find_object(struct dl_phdr_info *info, size_t size, void *data)

@@ -1,15 +1,14 @@
 /*
- * dlsym.S - the exported dlsym and dlvsym: each calls vs_dlsym_lookup or vs_dlvsym_lookup (resolve.c), which
- * may answer the look-up; if not, it jumps to the real function as if we were not there.
+ * dlsym.S - the exported dlsym and dlvsym: each calls vs_dlsym_lookup or vs_dlvsym_lookup (resolve.c), which may answer;
+ * if not, it jumps to the real function as if we were not there.
  *
- * The jump is the point: RTLD_NEXT and RTLD_DEFAULT depend on who calls, which the real dlsym reads from its
- * return address, and that must be our caller's.  A compiler may make a call of it (-O0, -O1, sanitizers), so
- * this is assembly.
+ * RTLD_NEXT and RTLD_DEFAULT depend on who calls, which the real dlsym reads from its return address: that must be our
+ * caller's.  A compiler may make a call of a tail call (-O0, -O1, sanitizers), so this is assembly.
  *
  *      struct { void *address; uintptr_t answered; } vs_dlsym_lookup(void *handle, const char *name, void *caller)
  *      ... vs_dlvsym_lookup(void *handle, const char *name, const char *version, void *caller)
  *
- * comes back in two registers.  What that is for each processor, core/arch/tail_jump.h says.
+ * comes back in two registers (core/arch/tail_jump.h).
  */
 #include "core/arch/tail_jump.h"
 

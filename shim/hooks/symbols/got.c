@@ -1,13 +1,12 @@
 /*
- * got.c - see got.h.
+ * got.c - finds and writes the words of a loaded object that refer to functions.
  *
- * A relocation that names a function fills a word of the global offset table (GOT), one of the procedure
- * linkage table (PLT), or plain data.  The loader write-protects some of these afterwards (RELRO): such a
- * page is made writable for the moment.  One that is writable anyway stays so: whoever made it writable, the
- * loader before it is done or another library that changes slots, is about to write there.
+ * The loader write-protects some of these words (RELRO): such a page is made writable for the moment.  One
+ * that is writable anyway stays so: whoever made it writable, the loader before it is done or another library
+ * that changes slots, is about to write there.
  */
 #define _GNU_SOURCE
-#include "got.h"
+#include "symbols.h"
 
 #include <errno.h>
 #include <linux/futex.h>

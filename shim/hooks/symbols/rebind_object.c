@@ -1,19 +1,18 @@
 /*
  * rebind_object.c - has calls that one loaded object makes to functions of another library come to ours.
  *
- * No export of ours could do that: a library that is loaded with local visibility, as Python loads them, has
- * its functions out of the global scope, and where two versions of it are loaded each caller has its own.  A
- * slot of the object's GOT is bound to the right one, which becomes the real function.
+ * No export of ours could: a library that is loaded with local visibility, as Python loads them, has its
+ * functions out of the global scope, and where two versions of it are loaded each caller has its own.  A slot
+ * of the object's GOT is bound to the right one, which becomes the real function.
  *
- * A slot of the PLT that has not been bound yet leads into its own object.  Called through, it would write
- * the real function into the slot; so that function is looked up first, as the object would find it.
+ * A slot of the PLT that is not bound yet leads into its own object.  Called through, it would write the real
+ * function into the slot; so that function is looked up first, as the object would find it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
-#include "got.h"
 #include "core/walk.h"
-#include "hooks/loader/next.h"
+#include "hooks/loader/loader.h"
 #include "symbols.h"
 
 #include <string.h>

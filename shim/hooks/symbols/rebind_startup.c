@@ -1,19 +1,13 @@
 /*
- * rebind_startup.c - objects that the program starts with: binds references that only our exports satisfied
- * to what they would be without us.
+ * rebind_startup.c - binds references of the objects that the program starts with, where only our exports
+ * satisfied them, to what they would be without us.
  *
  * A program not linked with libcuda may declare `cuInit` weak and test it: NULL means "no CUDA here".  The
  * loader, finding our export, binds it to us.  Likewise a program may bring a library of its own that defines
- * driver functions under another soname.  We are linked -z initfirst, so before any other code of the process
- * runs we walk the objects that are loaded by then, look each reference up as the loader would have without
- * us, and put that into the slot, unless it is the driver's, whose place is rightly ours, or that of an
- * interposer behind us, which our wrapper passes the call to.
- *
- * This runs before the C library's own initialisation: no allocation, no dlopen (it would run the other
- * libraries' constructors, libc's among them, without an environment), no dlsym (a failing one allocates).
- *
- * A reference to a function of the driver's that is newer than we are is left as it is, and reported once the
- * driver is known to have it (uncovered.c).
+ * driver functions under another soname.  We are linked -z initfirst, so this runs before any other code of
+ * the process, and before the C library's own initialisation: no allocation, no dlopen (it would run the
+ * other libraries' constructors, libc's among them, without an environment), no dlsym (a failing one
+ * allocates).
  *
  * References of objects that are loaded later: rebind_loaded.c.
  */
@@ -21,11 +15,9 @@
 #include "symbols.h"
 
 #include "hooks/driver.h"
-#include "hooks/interposers.h"
 #include "hooks/uncovered.h"
 
-#include "hooks/loader/image.h"
-#include "got.h"
+#include "hooks/loader/loader.h"
 
 /* ---- what the loader would have found ---- */
 

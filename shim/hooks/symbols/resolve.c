@@ -1,26 +1,20 @@
 /*
  * resolve.c - answers look-ups by dlsym and dlvsym, as far as they concern us.
  *
- * dlsym.S calls vs_dlsym_lookup() at every look-up in the process, which is also the moment at which objects
- * that were loaded since the last one are examined (rebind_loaded.c).  Names that are not in driver.def
- * (nearly all) go to the real dlsym by a jump.  For the others the result is what the caller would have got
- * without us or, if that is the loaded driver's function, our wrapper of it:
+ * Each look-up in the process is also the moment at which objects that were loaded since the last one are
+ * examined (rebind_loaded.c).  For names of driver.def the result is what the caller would have got without
+ * us or, if that is the loaded driver's function, our wrapper of it:
  *
  *   a real handle            the real dlsym's answer.
- *   RTLD_DEFAULT and the     the global scope without us: what comes before us there, then what comes after
- *   handle of dlopen(NULL)   us, then the caller's own libraries (not for the handle).
- *   RTLD_NEXT                from before us: what comes after us.  From elsewhere: our exports are not in the
- *                            way; the driver's wrapper if the driver is what comes next, else the jump.
+ *   RTLD_DEFAULT and the     the global scope without us, then the caller's own libraries (not for the
+ * handle), then the handle of dlopen(NULL)   libraries that loaded the caller, and what those are linked with
+ * (likewise). RTLD_NEXT                from before us: what comes after us.  From elsewhere our exports are
+ * not in the way: the driver's wrapper if the driver is what comes next, else the real dlsym. a version finds
+ * nothing of ours, whose names carry none: the wrapper where the driver is what it finds, else the real
+ * dlvsym.
  *
- *                            The libraries that loaded the caller, and what those are linked with, come last.
- *
- * An interposer behind us (hooks/interposers.h) that is what would be found gets the wrapper's calls; what it
- * looks up itself is what it would find without us.
- *
- * A look-up of a version finds nothing of ours, whose names carry none: where the driver is what it finds,
- * the wrapper is the answer, else the jump.
- *
- * A driver's function that is newer than we are and may move memory (rows.c) is reported (uncovered.c).
+ * An interposer behind us (hooks/interposers.c) that would be found gets the wrapper's calls; what it looks
+ * up itself is what it would find without us.
  *
  * Limits: dlerror() after a failed RTLD_DEFAULT look-up of a hooked name speaks of this library where the
  * real one names the caller.  A program that takes the C library's own dlsym by that library's handle and
@@ -37,11 +31,8 @@
 
 #include "core/walk.h"
 #include "hooks/driver.h"
-#include "hooks/interposers.h"
 #include "hooks/uncovered.h"
-#include "hooks/loader/image.h"
-#include "hooks/loader/next.h"
-#include "hooks/loader/objects.h"
+#include "hooks/loader/loader.h"
 
 struct vs_dlsym_answer {
     void *address;

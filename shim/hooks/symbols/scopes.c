@@ -1,12 +1,12 @@
-/* scopes.c - see scopes.h. */
+/* scopes.c - all loaded objects at once, and what is linked with what (symbols.h). */
 #define _GNU_SOURCE
-#include "scopes.h"
+#include "symbols.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
 #include "core/walk.h"
-#include "hooks/loader/objects.h"
+#include "hooks/loader/loader.h"
 
 static int collect(struct dl_phdr_info *info, size_t size, void *data)
 {

@@ -3,6 +3,7 @@
  *
  * It does what the hooks must survive: it changes errno wherever it is called.
  */
+#define _GNU_SOURCE
 #include "record_double.h"
 
 #include <errno.h>
