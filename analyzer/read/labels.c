@@ -8,7 +8,7 @@
 
 #include "base/shown.h"
 #include "base/units.h"
-#include "core/labels.h"
+#include "core/options.h"
 #include "sql.h"
 
 int trace_load_labels(struct trace *t)

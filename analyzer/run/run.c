@@ -15,7 +15,6 @@
 
 #include "base/commands.h"
 #include "base/shown.h"
-#include "core/labels.h"
 #include "core/options.h"
 #include "environment.h"
 #include "output.h"

@@ -1,8 +1,6 @@
 /*
- * contracts.c - see contracts.h.
- *
- * Of each contract there are two texts, one a state, each written once by the thread that claims it and
- * published by the state behind it.
+ * contracts.c - see contracts.h.  Each state of a contract has its own text, written once by the thread that
+ * claims it and published by the state behind it.
  */
 #include "contracts.h"
 

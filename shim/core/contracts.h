@@ -1,10 +1,10 @@
 /*
- * contracts.h - what is taken for granted of code that is not ours, and whether it is so in this process.
+ * contracts.h - what is taken for granted of code that is not ours (contracts.def), and whether it is so in
+ * this process.
  *
- * contracts.def has a row for each such thing.  Whoever relies on one proves it first, in the process at
- * hand, by looks that cannot fault, and says here how that went.  What does not hold is not used: its row
- * says what is lost with it, and that stands in the recording (table contract), in `doctor`, and on stderr
- * with VRAMSCOPE_VERBOSE.
+ * Whoever relies on a row proves it first, in the process at hand, by looks that cannot fault, and says here
+ * how that went. What does not hold is not used: its row says what is lost with it, and that stands in the
+ * recording (table contract), in `doctor`, and on stderr with VRAMSCOPE_VERBOSE.
  *
  *      UNASKED ──▶ PROVEN ──▶ BROKEN        broken is the end: an earlier proof does not count any more
  *         └───────────────────▲

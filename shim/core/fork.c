@@ -1,17 +1,13 @@
 /*
  * fork.c - see fork.h.
  *
- * MADV_WIPEONFORK requires private anonymous memory.  A page of uninitialised static data is such memory, in
- * libraries and in programs, and it exists before any function is called.
+ * MADV_WIPEONFORK requires private anonymous memory, which a page of uninitialised static data is.
  */
 #define _GNU_SOURCE
 #include "fork.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sys/mman.h>
-
-#include "map.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18

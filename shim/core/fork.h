@@ -1,27 +1,26 @@
 /*
- * fork.h - how the library finds out that it runs in a child of fork.
+ * fork.h - how the library finds out that it runs in a child of fork, and memory of its own.
  *
- * A child has all of its parent's memory and none of its threads: a lock that another thread held stays
- * held, data that it was changing are half changed, and descriptors and mappings lead to the parent's files.
- * Comparing the pid at each event would cost a system call, and handlers of pthread_atfork do not see a raw
- * clone.  So the kernel wipes memory in the child (MADV_WIPEONFORK), which is used in two ways:
- *
- *   - state that a child must not use lies in wiped memory, and the child finds zeros;
- *   - code with other state remembers the number of the process, and compares.
+ * A child has its parent's memory and none of its threads: a lock that another thread held stays held, data
+ * that it was changing are half changed, and descriptors and mappings lead to the parent's files.  Comparing
+ * the pid at each event would cost a system call, and handlers of pthread_atfork do not see a raw clone.  So
+ * the kernel wipes memory in the child (MADV_WIPEONFORK): state that a child must not use lies there, and the
+ * child finds zeros; code with other state remembers the number of the process, and compares.
  *
  * Nothing else in the library detects forks.  (A child of vfork shares its parent's memory and has the same
- * number; where that matters the pid is compared: sample/query.c, record/drain.c.)
- *
- * Before Linux 4.14 the kernel cannot wipe.  Then a handler of pthread_atfork does, if one is given, and a
- * raw clone is not detected.
+ * number; where that matters the pid is compared: sample/query.c, record/drain.c.)  Before Linux 4.14 the
+ * kernel cannot wipe: then a handler of pthread_atfork does, if one is given, and a raw clone is not
+ * detected.
  */
 #ifndef VS_CORE_FORK_H
 #define VS_CORE_FORK_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 #include "core/arch/cpu.h"
 
@@ -39,6 +38,18 @@ static inline uint32_t vs_fork_number(void)
     /* relaxed: the number guards no other memory, and a child begins with one thread */
     uint32_t number = __atomic_load_n(&vs_fork_page.number, __ATOMIC_RELAXED);
     return __builtin_expect(number != 0, 1) ? number : vs_fork_number_slow();
+}
+
+/* ---- pages of our own, for what must not come from the host's heap ---- */
+
+/* BYTES of zeros; NULL where there are none; to be given back by munmap.  They take no memory before they are
+ * touched.  errno is kept. */
+static inline void *vs_map(size_t bytes)
+{
+    int saved = errno;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = saved;
+    return p == MAP_FAILED ? NULL : p;
 }
 
 /* Has the pages from PAGES on wiped in children.  True: the kernel does it.  If it cannot, WIPE is called in

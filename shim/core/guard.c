@@ -1,22 +1,17 @@
 /*
  * guard.c - survives the truncation of files that we have mapped.
  *
- * An access beyond the new end raises SIGBUS, which by default kills the host, although the file is only one
- * in /dev/shm or beside a database that any script of the same user may truncate.  The journal and SQLite's
- * shared memory need names (recover finds the one, readers the other), so they cannot be sealed memory
- * files.
- *
- *      fault in a piece of ours      zeros are mapped over it, its owner is notified, and the access is
- *                                    repeated
- *      any other SIGBUS              the default action: the process dies, at the same instruction
+ * An access beyond the new end raises SIGBUS, which by default kills the host, although any script of the
+ * same user may truncate a file in /dev/shm or beside a database.  The journal and SQLite's shared memory
+ * need names (recover finds the one, readers the other), so they cannot be sealed memory files.  A fault in a
+ * piece of ours maps zeros over it, notifies its owner and repeats the access; any other SIGBUS kills the
+ * process at the same instruction, as by default.
  *
  * The handler is installed only if the host's action is the default when the recording begins.  A host's own
- * handler stays, and one that is installed later replaces ours; the host then handles such faults itself.  A
- * program that is executed begins with the default.
+ * handler stays, and one that is installed later replaces ours; the host then handles such faults itself.
  *
- * The pieces are in a fixed table.  A place is taken by its `owner` word and is visible once `end` is
- * written, as the last word (release; the handler's acquire load pairs with it).  Two threads may fault at
- * once: both map zeros.
+ * A place of the table is taken by its `owner` word and is visible once `end` is written, as the last word
+ * (release; the handler's acquire load pairs with it).  Two threads may fault at once: both map zeros.
  */
 #define _GNU_SOURCE
 #include "guard.h"

@@ -1,12 +1,11 @@
 /*
  * hot.h - keeps the data that every recorded event reads together in memory.
  *
- * In a tight loop an event costs its instructions.  But between two events of a training step the caches
- * fill with the program's data, and an event costs a cache miss for each line and page that it touches,
- * above all where one line has the address of the next.  Nearly all events of a training step are reports of
- * a caching allocator.  So everything that these read lies on two cache lines: one of the process (vs_hot)
- * and one of the thread (vs_self).  These lead to the ring's own line and the slot (trace/journal/claim.h),
- * and to no other:
+ * Between two events of a training step the caches fill with the program's data, and an event costs a cache
+ * miss for each line and page that it touches, above all where one line has the address of the next.  Nearly
+ * all events are reports of a caching allocator.  So all that these read lies on two cache lines: one of the
+ * process (vs_hot) and one of the thread (vs_self).  These lead to the ring's own line and the slot
+ * (trace/journal/claim.h), and to no other:
  *
  *      vs_self ─┐                    ┌─▶ head, limit, doubt
  *               ├─▶ record/block.h ──┤
@@ -22,7 +21,7 @@
 #include <stdint.h>
 
 #include "core/arch/cpu.h"
-#include "event_clock.h"
+#include "clock.h"
 
 /* The section's name is a C identifier, so every linker puts its parts side by side.  Only for variables
  * that are hardly ever written: a write takes the line away from every processor that records. */

@@ -1,10 +1,9 @@
 /*
  * launch.c - see launch.h.
  *
- * Launchers nest: torchrun in a task of srun, mpirun whose daemons srun has started.  A process then sees
- * the variables of all of them, of which the outer ones describe the inner launcher and not the process.  So
- * the table goes from the inside out, and the first row with a valid rank is used.  Rank, local rank and
- * world size never come from different launchers, except that an outer one fills a gap if it gives this
+ * Launchers nest: torchrun in a task of srun, mpirun whose daemons srun has started.  A process then sees the
+ * variables of all of them, and the outer ones describe the inner launcher.  So the table goes from the
+ * inside out, and the first row with a valid rank is used.  An outer one only fills a gap, if it gives this
  * process the same rank in a world of the same size (a script's `export RANK=$SLURM_PROCID`).
  */
 #include "launch.h"

@@ -1,6 +1,4 @@
-/*
- * launch.h - reads this process's rank in its job from its launcher's variables.
- */
+/* launch.h - reads this process's rank in its job from its launcher's variables. */
 #ifndef VS_CORE_LAUNCH_H
 #define VS_CORE_LAUNCH_H
 

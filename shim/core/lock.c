@@ -1,5 +1,5 @@
 /*
- * lock.c - the mutex where it is contended; see lock.h.
+ * lock.c - the mutex where it is contended, and the check of the order.
  *
  * No wake-up is lost: a thread that is about to sleep first reads `wakes`, then counts itself in `state`
  * while the lock is held, so that the holder will see it.  The thread that wakes it changes `wakes` first,
@@ -12,10 +12,13 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/arch/cpu.h"
+#include "fork.h"
 
 #define ROUNDS 4 /* of spinning, each twice as long as the one before: some microseconds in all */
 #define FIRST  4 /* pauses: long enough for the holder to give and take the lock a few times */
@@ -83,3 +86,75 @@ void vs_lock_give_slow(struct vs_lock *l)
     /* release: as in vs_lock_give */
     wake(l, __atomic_and_fetch(&l->state, ~VS_LOCK_HELD, __ATOMIC_RELEASE));
 }
+
+/* ---- the locks that each thread holds, and whether it may take another ----
+ *
+ * A lock that is only tried is never waited for, so it may be tried in any order; locks that are taken while
+ * it is held must keep the order. */
+
+#ifdef VS_LOCK_CHECKS
+
+#define MOST 16 /* locks that a thread holds at once; there are fewer places */
+
+static __thread struct {
+    const void *lock;
+    enum vs_lock_place place;
+} held[MOST];
+static __thread unsigned count;
+static __thread uint32_t process; /* the process that took them; a child of fork holds none */
+
+static const char *name_of(enum vs_lock_place place)
+{
+    static const char *const names[] = {"a lock without a place",
+#define X(NAME, file, calls) #NAME " (" file ")",
+                                        VS_LOCK_ORDER(X)
+#undef X
+    };
+    return names[place];
+}
+
+static _Noreturn void broken(enum vs_lock_place taken, enum vs_lock_place with)
+{
+    char text[300];
+    int n = snprintf(text, sizeof text,
+                     "vramscope: lock order: %s is taken while %s is held; core/lock.h has the order\n",
+                     name_of(taken), name_of(with));
+    if (write(2, text, (size_t)n) < 0)
+        abort();
+    abort();
+}
+
+static void forget_parents(void)
+{
+    if (process != vs_fork_number())
+        count = 0;
+    process = vs_fork_number();
+}
+
+void vs_lock_order_check(const void *lock, enum vs_lock_place place)
+{
+    forget_parents();
+    for (unsigned i = 0; i < count; i++)
+        if (held[i].lock == lock || (place && held[i].place >= place))
+            broken(place, held[i].place);
+}
+
+void vs_lock_order_taken(const void *lock, enum vs_lock_place place)
+{
+    forget_parents();
+    if (count == MOST)
+        broken(place, held[count - 1].place);
+    held[count].lock = lock;
+    held[count++].place = place;
+}
+
+void vs_lock_order_given(const void *lock)
+{
+    for (unsigned i = count; i-- > 0;)
+        if (held[i].lock == lock) {
+            held[i] = held[--count];
+            return;
+        }
+}
+
+#endif

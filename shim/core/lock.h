@@ -1,12 +1,21 @@
 /*
- * lock.h - a mutex of two words; without contention it costs a compare-and-swap.
+ * lock.h - the library's locks, and the order in which a thread may take them.
  *
- * A thread that finds it taken spins for a moment, because most holders keep it for some ten nanoseconds,
- * and then sleeps (lock.c).  Sleepers are counted and woken one at a time: while one is waking up, giving
- * the lock makes no system call.  So many threads cost little more than one.  The lock is not fair: a
- * newcomer may take it before a thread that is waking up.
+ * A lock is two words and costs a compare-and-swap without contention.  A thread that finds it taken spins
+ * for a moment, because most holders keep it for some ten nanoseconds, and then sleeps.  Sleepers are woken
+ * one at a time: while one is waking up, giving the lock makes no system call.  It is not fair: a newcomer
+ * may take it before a thread that is waking up.  Zero is free.  errno stays as it was.
  *
- * Zero is free.  errno stays as it was.  The order in which locks are taken is in lock_order.h.
+ * A thread that holds a lock takes only locks that stand below it in VS_LOCK_ORDER, and none of the same
+ * kind, so no two threads ever wait for each other.  Each is declared with its place, `static struct vs_lock
+ * lock = VS_LOCK(POOLS)`.  Builds with VS_LOCK_CHECKS (CMake's Debug) check every take and abort at the first
+ * violation, even if no thread would have waited this time.
+ *
+ * The order follows the calls: reporting code calls the provider, a provider's parts call arenas, an arena
+ * calls its backing, and the backing queries contexts.  Beside these there are only locks under which no
+ * function is called that could take another one: that of SQLite's heap (trace/store/heap.c), SQLite's own,
+ * and the substitutes for libunwind's mutexes (stacks/unwind_imports.c), which give up instead of waiting for
+ * ever.  The hot path of recording takes none.
  */
 #ifndef VS_CORE_LOCK_H
 #define VS_CORE_LOCK_H
@@ -14,7 +23,42 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lock_order.h"
+/* ---- the order of all locks ---- */
+
+/* X(place, the files that have it, what may be called with it held), from the outermost on */
+#define VS_LOCK_ORDER(X)                                                                                     \
+    X(PROVIDED, "hooks/provided.c", "the provider: what it holds, to be recorded before anybody asks again") \
+    X(IMPORTING, "arena/share/imports.c, changing", "another process and the driver, for memory of theirs")  \
+    X(ANSWERING, "arena/share/passing.c", "the system, for a socket and the thread that answers there")      \
+    X(MAKING, "arena/device/served.c",                                                                       \
+      "an arena that begins or ends, captures and exports that end with it")                                 \
+    X(POOLS, "arena/torch/pools.c", "an arena: stream queues and blocks of a pool that ends")                \
+    X(COUNTS, "arena/torch/counts.c",                                                                        \
+      "an arena's figures, and the report of a block in the order of counting")                              \
+    X(STREAMS, "arena/device/served.h", "an arena: the queue of a stream that ends")                         \
+    X(EXPORTS, "arena/share/exports.c", "an arena: a block that is exported must not move on meanwhile")     \
+    X(ARENA, "arena/core/state.h", "the backing: the driver, and which contexts reach the memory")           \
+    X(CONTEXTS, "arena/cuda/contexts.c", "the driver, about primary contexts")                               \
+    X(CAPTURES, "arena/cuda/captures.c", "nothing")                                                          \
+    X(IMPORTS, "arena/share/imports.c", "nothing")                                                           \
+    X(FOREIGN, "arena/torch/foreign.c", "nothing")
+
+/* 0 is no place: a lock whose memory was wiped in a child of fork has it, and one that only tests make. */
+enum vs_lock_place {
+    VS_LOCK_NOWHERE,
+#define X(NAME, file, calls) VS_LOCK_##NAME,
+    VS_LOCK_ORDER(X)
+#undef X
+};
+
+#ifdef VS_LOCK_CHECKS
+/* Before a take that may wait; after any take; after a give.  LOCK identifies the lock. */
+void vs_lock_order_check(const void *lock, enum vs_lock_place place);
+void vs_lock_order_taken(const void *lock, enum vs_lock_place place);
+void vs_lock_order_given(const void *lock);
+#endif
+
+/* ---- the lock ---- */
 
 #define VS_LOCK_HELD    1u
 #define VS_LOCK_WAKING  2u /* a sleeper was woken and has neither taken it nor gone to sleep again */

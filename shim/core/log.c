@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "options.h"
-#include "signal_mask.h"
+#include "own_work.h"
 
 #define LINES_MAX 20
 

@@ -1,9 +1,9 @@
 /*
  * log.h - messages on stderr, one line each.
  *
- * stderr belongs to the host.  A line is written only while descriptor 2 is the file that it was when we
- * were loaded (or a terminal), so that none ends up in a file which the host opened under that number.
- * Writing never blocks and never raises SIGPIPE, and after 20 lines a process writes no more.  Keeps errno.
+ * stderr belongs to the host: a line is written only while descriptor 2 is the file that it was when we were
+ * loaded (or a terminal), so that none ends up in a file which the host opened under that number.  Writing
+ * never blocks and never raises SIGPIPE, and after 20 lines a process writes no more.  Keeps errno.
  */
 #ifndef VS_CORE_LOG_H
 #define VS_CORE_LOG_H

@@ -1,9 +1,8 @@
 /*
  * options.c - reads the options of options.def out of the environment.
  *
- * One table, expanded from options.def, drives everything: the parser of each type, the warnings, the help.
- * Limits are parsed from the help texts: [a,b,c] are an ENUM's choices, "A to B" a COUNT's range, "power of
- * two" a further condition.  So help and behaviour cannot disagree.
+ * The parser of each type takes its limits from the help texts, so help and behaviour cannot disagree:
+ * [a,b,c] are an ENUM's choices, "A to B" a COUNT's range, "power of two" a further condition.
  */
 #include "options.h"
 
@@ -12,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "labels.h"
 #include "log.h"
 
 enum type { TEXT, LABELS, ENUM, FLAG, COUNT, BYTES, MS };
@@ -55,6 +53,72 @@ static const char *keep(const char *text)
     char *copy = memcpy(text_store + text_used, text, bytes);
     text_used += bytes;
     return copy;
+}
+
+/* ---- labels ---- */
+
+static bool is_name(const char *text, size_t length)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
+    return length >= 1 && length <= VS_LABEL_NAME_MOST && strspn(text, letters) >= length;
+}
+
+static bool is_value(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            return false;
+    return length >= 1 && length <= VS_LABEL_VALUE_MOST;
+}
+
+static struct vs_label first_of(const char *list)
+{
+    size_t length = strcspn(list, ","), name = strcspn(list, "=");
+    name = name < length ? name : length;
+    bool divided = name < length;
+    return (struct vs_label){list, list + name + divided, name, length - name - divided};
+}
+
+bool vs_label_next(const char **list, struct vs_label *out)
+{
+    struct vs_label label = first_of(*list);
+    if (!is_name(label.name, label.name_length) || !is_value(label.value, label.value_length))
+        return false;
+    *out = label;
+    *list = label.value + label.value_length;
+    *list += **list == ',';
+    return true;
+}
+
+static bool is_there(const char *list, const struct vs_label *label)
+{
+    struct vs_label other;
+    while (list < label->name && vs_label_next(&list, &other))
+        if (other.name < label->name && other.name_length == label->name_length &&
+            memcmp(other.name, label->name, label->name_length) == 0)
+            return true;
+    return false;
+}
+
+const char *vs_labels_wrong(const char *list, size_t *at)
+{
+    const char *rest = list;
+    struct vs_label label;
+    for (int n = 0; *rest; n++) {
+        label = first_of(rest);
+        *at = (size_t)(rest - list);
+        if (n == VS_LABELS_MOST || strlen(list) > VS_LABELS_BYTES)
+            return "there are too many labels";
+        if (label.value == label.name + label.name_length)
+            return "a label is NAME=VALUE";
+        if (!is_name(label.name, label.name_length))
+            return "a label's name is of letters, digits and ._+-, 64 at most";
+        if (!vs_label_next(&rest, &label))
+            return "a label's value has 1 to 256 characters, none a comma or a control character";
+        if (is_there(list, &label))
+            return "a label comes twice";
+    }
+    return NULL;
 }
 
 /* ---- one parser per type: true if VALUE is valid ---- */

@@ -1,10 +1,10 @@
 /*
- * other_libc.c - lets a program of another C library than glibc (musl) run with our library in its
- * LD_PRELOAD.
+ * other_libc.c - names that glibc alone has, for programs of another C library (musl) with our library in
+ * their LD_PRELOAD.
  *
- * It inherits the variable from a recorded program, and its loader ends it where a name of ours is not found.
- * So names that glibc alone has are weak (_r_debug, dladdr1, __register_atfork) or have a definition here,
- * for our own code, which is meant for glibc and does nothing in such a process (preload/init.c).
+ * Such a program inherits the variable from a recorded one, and its loader ends it where a name of ours is
+ * not found.  So these names are weak (_r_debug, dladdr1, __register_atfork) or have a definition here, for
+ * our own code, which is meant for glibc and does nothing in such a process (preload/init.c).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -15,17 +15,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "other_libc.h"
-
-extern const char *gnu_get_libc_version(void) __attribute__((weak));
 extern int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *object)
     __attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
-
-bool vs_libc_is_other(void)
-{
-    return gnu_get_libc_version == NULL;
-}
 
 #define OURS __attribute__((visibility("hidden")))
 

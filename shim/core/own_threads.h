@@ -1,16 +1,33 @@
 /*
  * own_threads.h - what each thread of ours must do first and last.
  *
- * A program that was built with ThreadSanitizer has its runtime watch every thread of the process, ours too:
- * it sees our calls of the C library (strrchr, memcpy, malloc), but not the locks that the loader takes
- * inside dl_iterate_phdr and dlopen, and reports two threads of ours that read and make a library's name as
- * a race of the program.  The runtime has a switch for such threads: gcc's by one name, clang's, which lies
- * in the program, by two others.  The symbols are weak: without that runtime they are absent, and nothing is
- * called.  In a build of ours with ThreadSanitizer nothing is switched off, because it is there to watch
- * these threads.
+ * Host programs close descriptors that they did not open (daemons: all of them), and reuse the numbers for
+ * their own files. A thread with a table of its own and the host cannot touch each other's descriptors: a
+ * file that the thread opens has no number in the host, is not inherited by children of fork, and stays open
+ * when the host closes everything.
  */
 #ifndef VS_CORE_OWN_THREADS_H
 #define VS_CORE_OWN_THREADS_H
+
+#include <stdbool.h>
+
+/* Gives the calling thread an empty table for good.  It must not be the process's first thread, nor become
+ * its last one (whose table other processes see as the process's).  False: the kernel, or a filter of the
+ * host's, refuses; nothing is changed.  The host's files and their locks are not touched: only this thread's
+ * copies are closed.  Keeps errno. */
+bool vs_own_descriptors(void);
+
+/* The way for kernels before 5.9; declared for tests. */
+bool vs_own_descriptors_by_copy(void);
+
+/* ---- ThreadSanitizer's runtime in the host ----
+ *
+ * It watches every thread of the process.  It sees our calls of the C library (strrchr, memcpy, malloc), but
+ * not the locks that the loader takes inside dl_iterate_phdr and dlopen, and reports two threads of ours that
+ * read and make a library's name as a race of the program.  It has a switch for such threads: gcc's by one
+ * name, clang's, which lies in the program, by two others.  Without that runtime the weak symbols are absent,
+ * and nothing is called.  A build of ours with ThreadSanitizer switches nothing off: there it is to watch
+ * these threads. */
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -61,4 +78,5 @@ static inline void vs_own_thread_end(void)
 }
 
 #endif
+
 #endif

@@ -1,6 +1,4 @@
-/*
- * presence.c - see presence.h.
- */
+/* presence.c - see presence.h. */
 #define _GNU_SOURCE
 #include "presence.h"
 

@@ -2,9 +2,9 @@
  * presence.h - lets a thread see which calls other threads are in: a hooked call that may move a device's
  * memory (hooks/hook.h), or a call into the provider (arena/device/scope.c).
  *
- * Each thread has a place of its own, claimed at its first such call, so that entering and leaving are plain
- * stores.  A place is not given back.  When all are taken, those of threads that have ended are claimed
- * anew; if there are none of these, the thread uses one place that is shared.  Any thread, no lock.
+ * Each thread claims a place at its first such call, so that entering and leaving are plain stores.  When all
+ * are taken, those of threads that have ended are claimed anew; if there are none, the thread uses one place
+ * that is shared.  Any thread, no lock.
  */
 #ifndef VS_CORE_PRESENCE_H
 #define VS_CORE_PRESENCE_H

@@ -3,8 +3,8 @@
  *
  * The kernel copies a new signal mask in before it looks at what to do with it: an impossible one of those
  * gives EINVAL where the memory can be read and EFAULT where it can't, and changes nothing.  That is an
- * implementation's habit, and a filter of system calls may answer in its place.  So what asks is tried first
- * on memory of which the answer is known, and any third answer ends the trust in it; then a copy of our own
+ * implementation's habit, and a filter of system calls may answer in its place.  So it is tried first on
+ * memory of which the answer is known, and any third answer ends the trust in it; then a copy of our own
  * memory is asked for.  Where neither knows, nothing is called readable.
  */
 #define _GNU_SOURCE

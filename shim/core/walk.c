@@ -1,5 +1,5 @@
 /*
- * walk.c - see walk.h: a count of walks, a count of forks, and who comes second waits.
+ * walk.c - see walk.h.
  *
  * Each side counts itself first and looks at the other's count then, both sequentially consistent: of a walk
  * and a fork that begin at once at least one sees the other.  A walk that sees a fork steps back.

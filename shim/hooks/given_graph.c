@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "access/kernels.h"
-#include "core/map.h"
+#include "core/fork.h"
 #include "handle_table.h"
 #include "graph.h"
 #include "record/record.h"

@@ -18,7 +18,7 @@
 #define _GNU_SOURCE
 #include "graph.h"
 
-#include "core/map.h"
+#include "core/fork.h"
 #include "events.h"
 #include "handle_table.h"
 #include "meminfo.h"

@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-#include "core/map.h"
+#include "core/fork.h"
 #include "place.h"
 #include "record/record.h"
 #include "trace/journal/journal.h"

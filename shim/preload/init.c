@@ -19,8 +19,7 @@
 #include "hooks/meminfo.h"
 #include "hooks/provided.h"
 #include "hooks/symbols/symbols.h"
-#include "core/other_libc.h"
-#include "sanitizer.h"
+#include "hosts.h"
 #include "core/hot.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -97,6 +96,13 @@ static void at_exit(void *unused)
 {
     vs_drain_finish();
 }
+
+#ifndef VRAMSCOPE_ARENA
+const struct vs_provider *vs_arena_provider(bool serves)
+{
+    return NULL;
+}
+#endif
 
 static void install_provider(void)
 {

@@ -2,13 +2,10 @@
  * injection.c - the driver's injection: with CUDA_INJECTION64_PATH the driver itself loads us, at cuInit.
  *
  * A launcher may remove or replace LD_PRELOAD for its workers and leave the rest of the environment alone.
- * Such a process runs without our hooks, and it is too late to install them: the CUDA runtime has its
- * pointers.  So we only report it, in one line on stderr and in a database that has the process, no events,
- * and the gap in table `loss`.  Loaded in this way the library does nothing else: it answers no look-up,
- * changes no GOT slot, starts no thread.
- *
- * In a process that has us preloaded the driver finds the same library again, and there is nothing to
- * report.
+ * Then it is too late to install hooks: the CUDA runtime has its pointers.  So we only report it, in one line
+ * on stderr and in a database that has the process, no events, and the gap in table `loss`.  Loaded in this
+ * way the library does nothing else: it answers no look-up, changes no GOT slot, starts no thread.  Where we
+ * are preloaded the driver finds the same library again, and there is nothing to report.
  *
  * If the user had set an injection library already, `vramscope run` keeps its path in
  * VRAMSCOPE_INJECTION_CHAIN, and that library is loaded and called as the driver would have done.
@@ -25,7 +22,7 @@
 #include "hooks/symbols/symbols.h"
 #include "core/log.h"
 #include "record/recording.h"
-#include "core/signal_mask.h"
+#include "core/own_work.h"
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
 

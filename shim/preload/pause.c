@@ -1,26 +1,19 @@
 /*
- * pause.c - switches all of the recording off and on again, for benchmarks of the recording alone.
+ * pause.c - switches all of the recording off and on again, for benchmarks of the recording alone: steps with
+ * and without it inside one process can be compared to the percent, two processes hardly can.
  *
- *      void vramscope_benchmark_pause(void);
- *      void vramscope_benchmark_resume(void);
- *      void vramscope_benchmark_parts(unsigned parts);
+ * During a pause every hook goes straight to the real function, the framework's reports and the markers
+ * return at once, and nothing is measured or sampled.  Unlike the record window (vramscope.h) a pause loses
+ * the ends of recorded allocations: so totals are wrong afterwards, the database says so from the first pause
+ * on, and the functions are exported but in no header. A process that ends while it is paused leaves its
+ * database to be completed by `recover`.
  *
- * Steps with and without recording inside one process can be compared to the percent, two processes hardly
- * can.  During a pause every hook goes straight to the real function, the framework's reports and the
- * markers return at once, and nothing is measured or sampled: only the library stays loaded.
+ * Pause and resume must be called outside of ranges; they may be called repeatedly.
  *
- * Unlike the record window (vramscope.h) a pause loses the ends of recorded allocations, so totals are wrong
- * afterwards, and the database says so from the first pause on.  That is why the two functions are exported
- * but in no header.  A process that ends while it is paused leaves its database to be completed by
- * `recover`.
- *
- * Both must be called outside of ranges; they may be called repeatedly.
- *
- * parts() switches what a recording with Python frames does beside its events, so that the cost of each can
- * be told: the stacks of blocks, the births of autograd nodes, what completes a stack (the node that runs and
- * its birth, the layer), the access ledger where there is one, and walks over all frames each time; to be
- * called during a pause.
- * A recording without Python frames has none of them, and stays so.
+ * vramscope_benchmark_parts switches what a recording with Python frames does beside its events, so that the
+ * cost of each can be told: the stacks of blocks, the births of autograd nodes, what completes a stack (the
+ * node that runs and its birth, the layer), the access ledger where there is one, and walks over all frames
+ * each time; to be called during a pause.  A recording without Python frames has none of them, and stays so.
  */
 #include "core/hot.h"
 #include "hooks/uncovered.h"

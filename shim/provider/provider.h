@@ -6,10 +6,8 @@
  *                   ├──▶ the driver, where the provider does not serve
  *                   └──▶ record
  *
- * A hook calls the provider first, and the driver if the provider does not serve, and records the call as it
- * would without a provider.  The provider records nothing.  struct vs_given describes what it gave out, its
- * other functions tell how much it holds of the driver, and the hooks (hooks/provided.c) record both, in an
- * order in which no block is recorded before its memory.
+ * The provider records nothing: the hooks (hooks/provided.c) record what it gave out and what it holds of the
+ * driver, in an order in which no block is recorded before its memory.
  *
  * Any function here may be called by any thread of the program, inside its own call, and without a lock of
  * the hooks' unless it says so.  All follow the rules of code in a host: no malloc, no exit.

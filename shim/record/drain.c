@@ -32,17 +32,14 @@
 
 #include "core/clock.h"
 #include "core/contracts.h"
-#include "core/event_clock.h"
 #include "core/launch.h"
 #include "core/log.h"
-#include "core/own_descriptors.h"
 #include "core/options.h"
 #include "output.h"
-#include "core/own_stack.h"
 #include "core/own_threads.h"
 #include "recording.h"
 #include "suppliers.h"
-#include "core/signal_mask.h"
+#include "core/own_work.h"
 #include "core/procstat.h"
 #include "trace/writer/writer.h"
 

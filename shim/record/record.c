@@ -25,14 +25,12 @@
 
 #include "block.h"
 #include "core/clock.h"
-#include "core/event_clock.h"
 #include "core/hot.h"
 #include "core/options.h"
 #include "core/fork.h"
-#include "core/own_stack.h"
 #include "recording.h"
 #include "suppliers.h"
-#include "core/signal_mask.h"
+#include "core/own_work.h"
 #include "trace/journal/claim.h"
 
 #define START_WAIT_S 2

@@ -17,14 +17,13 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "core/event_clock.h"
 #include "core/launch.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "output.h"
 #include "recording.h"
 #include "suppliers.h"
-#include "core/rlimits.h"
+#include "core/procstat.h"
 #include "suppliers.h"
 
 #define RING_DEFAULT (1u << 18)          /* the journal's own */

@@ -27,7 +27,7 @@
 #include "core/options.h"
 #include "record/recording.h"
 #include "work.h"
-#include "core/signal_mask.h"
+#include "core/own_work.h"
 
 #define GIVE_UP 3
 

@@ -15,7 +15,6 @@
 
 #include "access/kernels.h"
 #include "core/clock.h"
-#include "core/event_clock.h"
 #include "record/block.h"
 #include "record/record.h"
 #include "trace/uses/uses.h"

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
-#include "core/event_clock.h"
 #include "core/options.h"
 #include "record/output.h"
 #include "record/block.h"

@@ -38,7 +38,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/event_clock.h"
+#include "core/clock.h"
 #include "core/hot.h"
 #include "hooks/driver.h"
 #include "provider/provider.h"

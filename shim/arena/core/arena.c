@@ -3,7 +3,6 @@
  */
 #define _GNU_SOURCE
 #include "core/fork.h"
-#include "core/map.h"
 #include "internal.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/map.h"
+#include "core/fork.h"
 
 #define SLAB  (256u << 10)
 #define LEAST 4 /* class of the smallest piece, 16 bytes */

@@ -15,7 +15,7 @@
  * the handle: who opens it after that is told that it is invalid.
  */
 #include "core/log.h"
-#include "core/map.h"
+#include "core/fork.h"
 #include "share.h"
 #include "ticket.h"
 

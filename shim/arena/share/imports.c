@@ -12,7 +12,7 @@
  * answers in its place, with one line that says what to do.
  */
 #include "core/log.h"
-#include "core/map.h"
+#include "core/fork.h"
 #include "share.h"
 #include "ticket.h"
 

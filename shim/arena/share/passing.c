@@ -18,7 +18,6 @@
 #include "core/fork.h"
 #include "core/clock.h"
 #include "core/lock.h"
-#include "core/map.h"
 #include "core/own_threads.h"
 
 #include <errno.h>

@@ -1,12 +1,10 @@
 /*
  * cpu.h - the instructions that inner loops need, for each supported processor.
  *
- * What depends on the processor lies in this folder and nowhere else, one file a topic, the processors
- * beside each other in each: cpu.h (here), counter.h (may its counter be a clock?), stack.h (a call on
- * another stack), elf.h (relocations, names of libunwind's) and tail_jump.h (the look-ups in assembly).  A
- * new processor needs a branch in each of them; until it has all of them, it does not compile.  x86-64 is
- * tested and supported; aarch64 is only known to compile (tests/full/cross.sh).  The one exception is the
- * public header (vramscope.h), which is installed alone and has a line for x86-64.
+ * What depends on the processor lies in this folder and nowhere else, one file a topic, the processors beside
+ * each other in each; only the public header (vramscope.h), which is installed alone, has a line for x86-64,
+ * too.  A new processor needs a branch in each file; until it has all of them, it does not compile.  x86-64
+ * is tested and supported; aarch64 is only known to compile (tests/full/cross.sh).
  */
 #ifndef VS_CORE_ARCH_CPU_H
 #define VS_CORE_ARCH_CPU_H

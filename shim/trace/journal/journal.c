@@ -10,7 +10,6 @@
 #include "format.h"
 #include "core/guard.h"
 #include "dropped.h"
-#include "core/rlimits.h"
 #include "core/procstat.h"
 
 #include <errno.h>

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/fork.h"
-#include "core/rlimits.h"
+#include "core/procstat.h"
 #include "vfs.h"
 
 #define FILES 64

@@ -7,7 +7,7 @@
  * call the host could still close it: a window of nanoseconds that cannot be closed from here.
  *
  * All this is needed on the host's threads, and where the kernel or a filter refuses the better way: the
- * drain's thread has a descriptor table of its own (core/own_descriptors.h), which no host can touch, and
+ * drain's thread has a descriptor table of its own (core/own_threads.h), which no host can touch, and
  * all signals blocked.  Once it has called vs_vfs_alone, its calls check neither the descriptor nor the
  * limit on file sizes.
  *

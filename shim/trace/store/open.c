@@ -6,7 +6,7 @@
  * see whole batches at any moment); on network file systems, which have no shared memory between machines,
  * an exclusively locked file with a truncated rollback journal.  Closing leaves one plain file.
  */
-#include "core/labels.h"
+#include "core/options.h"
 #include "internal.h"
 #include "schema.h"
 #include "vfs.h"

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "core/guard.h"
-#include "core/rlimits.h"
+#include "core/procstat.h"
 #include "descriptors.h"
 #include "heap.h"
 

@@ -46,11 +46,11 @@ forbid "reports and plots must know no SQL (only analyzer/read reads the databas
 mapfile -t others < <(files shim | grep -v '^shim/core/fork\.')
 mapfile -t anywhere < <(files shim | grep -v -e '^shim/core/arch/' -e '^shim/vramscope.h')
 forbid "only shim/core/arch depends on the processor" '__x86_64__|__aarch64__|ia32_|rdtsc|R_X86_64|R_AARCH64|x86intrin|cpuid\.h' "${anywhere[@]}"
-for file in $(grep -oE '"[a-z]+/[a-z/_]+\.[ch]' shim/core/lock_order.h | tr -d '"'); do
-    grep -q "struct vs_lock" "shim/$file" || { echo "shim/core/lock_order.h: there is no lock in $file" && bad=1; }
+for file in $(grep -oE '"[a-z]+/[a-z/_]+\.[ch]' shim/core/lock.h | tr -d '"'); do
+    grep -q "struct vs_lock" "shim/$file" || { echo "shim/core/lock.h: there is no lock in $file" && bad=1; }
 done
 mapfile -t locks < <(files shim)
-forbid "each lock has its place in shim/core/lock_order.h" "^(static )?struct vs_lock [a-z_]+(\\[.*\\])?;" "${locks[@]}"
+forbid "each lock has its place in shim/core/lock.h" "^(static )?struct vs_lock [a-z_]+(\\[.*\\])?;" "${locks[@]}"
 forbid "only shim/core/fork.h looks for forks" 'WIPEONFORK' "${others[@]}"
 forbid "only shim/trace/store writes a database" '"[^"]*\b(INSERT|UPDATE|DELETE|CREATE TABLE)\b' "${read[@]}"
 

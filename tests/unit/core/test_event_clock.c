@@ -13,7 +13,6 @@
 
 #include "unit/test.h"
 #include "core/clock.h"
-#include "core/event_clock.h"
 #include "core/hot.h"
 
 #define MS UINT64_C(1000000)

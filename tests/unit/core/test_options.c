@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "unit/child.h"
 #include "capture.h"
-#include "core/labels.h"
 #include "core/options.h"
 
 static const char *load(const char *entry)

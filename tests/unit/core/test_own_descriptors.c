@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 
 #include "unit/child.h"
-#include "core/own_descriptors.h"
+#include "core/own_threads.h"
 
 static void refuse(void)
 {

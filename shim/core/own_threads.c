@@ -1,13 +1,13 @@
 /*
- * own_descriptors.c - see own_descriptors.h.
+ * own_threads.c - a descriptor table of a thread's own.
  *
- * One call does it from Linux 5.9 on.  Before, the table is copied first, and then the copies that /proc
- * lists are closed one by one: if a copy of a pipe's end stayed open, the host would never see the end of
- * the pipe.  If a newer kernel refuses, a filter of the host's (seccomp) did, and nothing else is tried,
- * because a filter may kill the process for it.
+ * One call makes it from Linux 5.9 on.  Before, the table is copied first, and then the copies that /proc
+ * lists are closed one by one: if a copy of a pipe's end stayed open, the host would never see the end of the
+ * pipe.  If a newer kernel refuses, a filter of the host's (seccomp) did, and nothing else is tried, because
+ * a filter may kill the process for it.
  */
 #define _GNU_SOURCE
-#include "own_descriptors.h"
+#include "own_threads.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "rlimits.h"
+#include "procstat.h"
 
 struct entry { /* what getdents64 gives */
     uint64_t inode;

@@ -1,5 +1,22 @@
 /*
- * sanitizer.c - lets programs that are built with sanitizers start with the library preloaded.
+ * hosts.c - lets unusual programs run with the library in their LD_PRELOAD: those of another C library than
+ * glibc (core/other_libc.c), and those that are built with sanitizers.
+ */
+#define _GNU_SOURCE
+#include "hosts.h"
+
+#include <link.h>
+
+#include "hooks/loader/loader.h"
+
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
+
+bool vs_libc_is_other(void)
+{
+    return gnu_get_libc_version == NULL;
+}
+
+/* ---- sanitizers ----
  *
  * AddressSanitizer's runtime, where it is a library (gcc; clang with -shared-libasan), ends the program at
  * the start unless it is the first library of all, and a preloaded one comes before it.  It must be first in
@@ -9,14 +26,7 @@
  *
  * clang's ThreadSanitizer lies in the program, replaces the C library's functions, and crashes where one is
  * called before it has begun.  It begins in the program's .preinit_array, which the loader runs right behind
- * our constructor.  Begun by us it does nothing there.
- */
-#define _GNU_SOURCE
-#include "sanitizer.h"
-
-#include <link.h>
-
-#include "hooks/loader/loader.h"
+ * our constructor.  Begun by us it does nothing there. */
 
 #pragma weak _r_debug /* glibc's loader alone has it */
 

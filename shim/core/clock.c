@@ -1,26 +1,24 @@
 /*
- * event_clock.c - see event_clock.h.
+ * clock.c - the clock of events: see clock.h.
  *
  * The counter is used if the processor declares it invariant (a constant rate, also in sleep states), the
- * kernel itself keeps time with it (clock source tsc, or kvm-clock, which is the same counter with the
- * host's scale), and the process may read it.  Its rate is measured against CLOCK_MONOTONIC, over 20 ms at
- * first and then over a second each time, and so follows NTP.
+ * kernel itself keeps time with it (clock source tsc, or kvm-clock, which is the same counter with the host's
+ * scale), and the process may read it.  Its rate is measured against CLOCK_MONOTONIC, over 20 ms at first and
+ * then over a second each time, and so follows NTP.
  *
  * The bound of 1 us: an anchor's two readings are taken within 1000 ticks, so they differ by 250 ns at most
  * at 2 GHz and usually by 20; it lives for 1 ms, in which the kernel's own limit for slewing (500 ppm) makes
- * 500 ns.  Each new anchor checks the previous one, if that is at most 8 ms old.  If the previous one is
- * wrong by more than the bound plus a thousandth of its age beyond 1 ms, the counter does not run evenly
- * (processors out of step, a virtual machine that was migrated), and the process uses clock_gettime from
- * then on.
+ * 500 ns.  Each new anchor checks the previous one, if that is at most 8 ms old: if it is wrong by more than
+ * the bound plus a thousandth of its age beyond 1 ms, the counter does not run evenly (processors out of
+ * step, a virtual machine that was migrated), and the process uses clock_gettime from then on.
  */
 #define _GNU_SOURCE
-#include "event_clock.h"
+#include "clock.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "core/arch/counter.h"
 #include "hot.h"
 

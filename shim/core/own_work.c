@@ -1,18 +1,18 @@
 /*
- * own_stack.c - see own_stack.h.
+ * own_work.c - see own_work.h.
  *
- * Only the stack pointer is exchanged, around an ordinary call.  The C library's context functions could do
- * it, but an address sanitizer in the host prints a warning about them.  Unwinders can pass the call: this
- * file is compiled with a frame pointer, so the caller's frame does not depend on the stack pointer.
+ * The C library's context functions could exchange the stack, but an address sanitizer in the host prints a
+ * warning about them.  Unwinders can pass the call: this file is compiled with a frame pointer, so the
+ * caller's frame does not depend on the stack pointer.
  */
 #define _GNU_SOURCE
-#include "own_stack.h"
+#include "own_work.h"
 
 #include <stddef.h>
 #include <sys/mman.h>
 
 #include "core/arch/stack.h"
-#include "map.h"
+#include "fork.h"
 
 #define STACK_BYTES (512 * 1024)
 #define GUARD_BYTES (64 * 1024)
