@@ -7,7 +7,7 @@
 
 #include "addresses.h"
 #include "arena/core/arena.h"
-#include "arena/core/backing_count.h"
+#include "arena/core/backing.h"
 
 #define TOP           (UINT64_C(1) << 60) /* addresses that no driver gives, and below */
 #define CHUNK         (UINT64_C(2) << 20)

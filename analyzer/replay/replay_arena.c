@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "arena/core/arena.h"
-#include "arena/core/backing_count.h"
+#include "arena/core/backing.h"
 #include "read/tape.h"
 #include "replay.h"
 

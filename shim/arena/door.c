@@ -1,9 +1,9 @@
 /*
- * door.c - the arena's side of the door (provider.h): VRAMSCOPE_ALLOCATOR=arena, and what is there
- * without it.
+ * door.c - the arena's side of the door (provider.h).
  *
- * With the arena the program's device memory comes from it, one arena per device.  Without it, memory of
- * another process's arena can be opened all the same, asked about and closed.
+ * Without VRAMSCOPE_ALLOCATOR=arena, memory of another process's arena can be opened all the same, asked
+ * about and closed.  A room of its own, since the witness of the arena's tests (tests/witness) takes its
+ * place.
  */
 #include "arena/cuda/serving.h"
 #include "arena/share/share.h"

@@ -1,6 +1,6 @@
 /*
  * presence.h - lets a thread see which calls other threads are in: a hooked call that may move a device's
- * memory (hooks/hook.h), or a call into the provider (arena/device/scope.c).
+ * memory (hooks/hook.h), or a call into the provider (arena/device/served.c).
  *
  * Each thread claims a place at its first such call, so that entering and leaving are plain stores.  When all
  * are taken, those of threads that have ended are claimed anew; if there are none, the thread uses one place

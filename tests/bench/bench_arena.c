@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "arena/core/arena.h"
-#include "arena/core/backing_count.h"
+#include "arena/core/backing.h"
 
 #define PAIRS      200000
 #define SET        512

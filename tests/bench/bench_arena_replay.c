@@ -25,7 +25,7 @@
 #include <time.h>
 
 #include "arena/core/arena.h"
-#include "arena/core/backing_count.h"
+#include "arena/core/backing.h"
 #include "arena/core/rules.h"
 #include "hard_traces.h"
 

@@ -1,8 +1,8 @@
 /*
- * alias_build.c - making an alias mapping: which idle chunks, and mapping them.
+ * alias_build.c - makes an alias mapping: chooses idle chunks, and maps them.
  *
- * The chunks are the first idle ones in order of their places: those of the heap for large blocks come
- * before those of the heap for small ones, which need theirs again soonest.
+ * The chunks are the first idle ones in order of their places: those of the heap for large blocks come before
+ * those of the heap for small ones, which need theirs again soonest.
  */
 #include "internal.h"
 

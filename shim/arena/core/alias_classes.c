@@ -1,13 +1,13 @@
 /*
  * alias_classes.c - the alias mappings by number of chunks.
  *
- * A request of n chunks takes the shortest alias mapping of at least n that is open, of equally long ones the
- * oldest, whichever queue used it last.  Alias mappings of one size are a class, in order of creation, with a
- * bit for each that is open; `by_count` has the classes in order of size.
+ * A request of n chunks takes the shortest open alias mapping of at least n, of equally long ones the oldest,
+ * whichever queue used it last.  Alias mappings of one size are a class, in order of creation, with a bit for
+ * each that is open; `by_count` has the classes in order of size.
  *
- * Whether a chunk of it is in use is looked at when an open one is found.  If there is one, the alias mapping
- * is closed, and watches that chunk; it is opened again, on trust, when the chunk is idle.  A chunk may be in
- * hundreds of alias mappings, and few of them watch it.
+ * Whether a chunk of it is in use is looked at when an open one is found.  If so, the alias mapping is closed
+ * and watches that chunk; it is opened again, on trust, when the chunk is idle.  A chunk may be in hundreds
+ * of alias mappings, and few of them watch it.
  */
 #include "internal.h"
 

@@ -2,9 +2,8 @@
  * aliases.c - second mappings of chunks, and the blocks in them.
  *
  * An alias mapping is a range of addresses where chunks of any heaps are mapped side by side, once more.  Its
- * block takes the first chunks that it needs; what is left of the alias mapping stays with the other
- * mappings.  While it is
- * live, its chunks are shadows in the heaps of their primary mappings.
+ * block takes the first chunks that it needs, which are shadows in the heaps of their primary mappings while
+ * it is live.
  */
 #include "internal.h"
 

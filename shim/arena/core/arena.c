@@ -1,6 +1,4 @@
-/*
- * arena.c - the functions of arena.h: the lock, the checks, the figures; policy.c decides.
- */
+/* arena.c - the functions of arena.h: the lock, the checks, the figures; policy.c decides. */
 #define _GNU_SOURCE
 #include "core/fork.h"
 #include "internal.h"
@@ -127,7 +125,6 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *b, const s
     fill_config(a, c);
     lay_out(a);
     vs_surplus_begin(a);
-    a->queue[VS_ARENA_ANY].plain = c->plain;
     if (map_arrays(a) != 0) {
         unmap_arrays(a);
         munmap(a, sizeof *a);

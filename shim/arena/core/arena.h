@@ -5,20 +5,21 @@
  * blocks up to `small` bytes, one for the others.  A heap is a window of addresses; chunks are appended at
  * its top, and stay there.  Requests take the best fitting free extent.  Where none fits but enough chunks
  * lie idle, these are mapped a second time, side by side: an alias mapping.  Nothing that the program holds
- * ever moves, and a loop that repeats itself comes to a point where no call of the driver is needed any more.
+ * ever moves.
  *
  *      heap                  |AAAA|....|BBBB|....|CCCC|      two chunks idle, not side by side
  *      an alias mapping           |....|....|                the same two, for a block of two chunks
  *
- * Caveats
- *  - A block freed on a queue is given to the same queue at once, to another only when that free is known to
- * be complete, or after the other was made to wait for it.  Which free extent is taken does not depend on how
+ * A block freed on a queue is given to the same queue at once, to another only when that free is known to be
+ * complete, or after the other was made to wait for it.  Which free extent is taken does not depend on how
  * far the device is: only whether a wait is needed does.
- *  - VS_ARENA_ANY is the queue of memory without a stream: its blocks may be touched by all, so its frees
- * must be complete when they are asked for (the caller has waited), or be asked for with VS_FREE_DEFER.
- *  - What a queue opened with VS_QUEUE_PRIVATE holds is lent to nobody and never given back before it is
- * retired: a graph that was captured goes on using its addresses.
- *  - Of the host's memory only mmap is used, of its locks none.  free allocates nothing that it could not do
+ *
+ * VS_ARENA_ANY is the queue of memory without a stream: its blocks may be touched by all, so its frees must
+ * be complete when they are asked for (the caller has waited), or be asked for with VS_FREE_DEFER.  What a
+ * queue opened with VS_QUEUE_PRIVATE holds is lent to nobody and never given back before it is retired: a
+ * graph that was captured goes on using its addresses.
+ *
+ * Of the host's memory only mmap is used, of its locks none.  free allocates nothing that it could not do
  * without.
  *
  * Threads: every function here but create and destroy may be called from any thread; one lock per arena (an
@@ -61,8 +62,9 @@ struct vs_arena_config {
                              lived, and 16 MiB at least */
     uint64_t trim_above; /* bytes that were idle for long beyond this many are given back unasked: 0 = 1/64 of
                             the device and 64 MiB at least; UINT64_MAX = never */
-    uint32_t trim_window;  /* for long: in so many frees; 0 = 65,536 */
-    bool plain;            /* as if every queue were opened with VS_QUEUE_PLAIN */
+    uint32_t trim_window; /* for long: in so many frees; 0 = 65,536 */
+    bool plain; /* memory is mapped once, no alias mappings.  For programs whose kernels overlap (programmatic
+                   dependent launch): they would write through one mapping while others read another */
     uint64_t max_mappings; /* of chunks; beyond, alias mappings that were long not used are unmapped; 0 =
                               450,000 */
 };
@@ -74,13 +76,7 @@ void vs_arena_destroy(struct vs_arena *arena);
 
 /* ---- queues ---- */
 
-enum vs_queue_flags {
-    VS_QUEUE_PRIVATE = 1,
-    /* Its memory is mapped once: no alias mappings for it, and none of its chunks.  For a stream whose
-     * kernels overlap (programmatic dependent launch): they would write through one mapping while others read
-     * another.  It costs what alias mappings save. */
-    VS_QUEUE_PLAIN = 2,
-};
+enum vs_queue_flags { VS_QUEUE_PRIVATE = 1 };
 
 /* A queue for STREAM.  OUT_OF_MEMORY where all are taken: VS_ARENA_ANY with VS_FREE_DEFER serves then. */
 int vs_arena_open_queue(struct vs_arena *arena, uint64_t stream, unsigned flags, uint32_t *queue);

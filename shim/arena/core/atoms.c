@@ -1,9 +1,8 @@
 /*
  * atoms.c - which alias mappings a chunk is in.
  *
- * Alias mappings are made of long runs, so neighbours mostly have the same ones: a run of chunks with the
- * same alias mappings is one atom, and has one list.  Chunks that no alias mapping aliases have none; bits
- * say which they are, 64 at a step.
+ * Neighbours mostly have the same ones: a run of chunks with the same alias mappings is one atom, and has one
+ * list.  Chunks that no alias mapping aliases have none; bits say which they are, 64 at a step.
  */
 #include "internal.h"
 

@@ -1,15 +1,13 @@
 /*
  * backing.h - what the arena stands on: addresses, physical chunks, mappings, and the order of streams.
  *
- * The core only decides; whoever creates an arena gives it these functions.  Live they are the driver's, in
- * replay counters (backing_count.c), in tests a model that checks every call.  The arena calls them with its
- * lock held and never from two threads at once; `synchronize` alone may come from any thread at any time.
+ * Whoever creates an arena gives it these functions: live they are the driver's, in replay counters, in tests
+ * a model that checks every call.  The arena calls them with its lock held and never from two threads at
+ * once; `synchronize` alone may come from any thread at any time.
  *
  * A status is 0 or the driver's own number (CUresult), so that a program gets the error that the real call
- * would have given it.  The arena knows some of them.
- *
- * A chunk is one physical piece of `chunk` bytes.  Mapping it at several addresses is what the arena
- * lives on: a write through one is seen through the others once the work that wrote has ended.
+ * would have given it.  A chunk is one physical piece of `chunk` bytes.  A write through one of its mappings
+ * is seen through the others once the work that wrote has ended.
  */
 #ifndef VS_ARENA_CORE_BACKING_H
 #define VS_ARENA_CORE_BACKING_H
@@ -59,5 +57,23 @@ struct vs_backing {
     /* bytes of physical memory that are free: more cannot be had; NULL: unknown */
     int (*room)(void *context, uint64_t *bytes);
 };
+
+/* ---- a backing of counters (backing_count.c), for replay, where only the arena's decisions matter ----
+ *
+ * Addresses and handles are numbers, nothing is mapped.  An event is reached when the clock, which the replay
+ * moves, is `lag` beyond the time at which it was made: the device runs so much behind the program. */
+
+struct vs_backing_count {
+    uint64_t chunks, capacity; /* held; how many there are, 0 = no end */
+    uint64_t chunk;            /* bytes */
+    uint64_t next_address, next_handle;
+    uint64_t now, lag;
+    uint64_t calls; /* of the driver: create, release, map, access, unmap */
+    uint64_t maps, accesses;
+    uint64_t events, looks, stream_waits; /* made, looked at, followed by a stream: calls of another kind */
+};
+
+/* C must live as long as the backing is used. */
+struct vs_backing vs_backing_of_counters(struct vs_backing_count *c, uint64_t chunk);
 
 #endif

@@ -1,5 +1,5 @@
-/* backing_count.c - see backing_count.h. */
-#include "backing_count.h"
+/* backing_count.c - a backing of counters (backing.h). */
+#include "backing.h"
 
 #define FIRST_ADDRESS 0x700000000000ull
 

@@ -2,11 +2,8 @@
  * chunks.c - which chunks are in use, who used them last, and which alias mappings change with them.
  *
  * A chunk is idle when no block lies in it, through whatever mapping.  Then `users` and `seq` say which
- * queues' frees ended its last uses.  It lies in one free extent, or in a few that end where chunks do.
- *
- * An alias mapping can be used only while no chunk of it is in use.  One that was found to have such a chunk
- * watches that one, and is looked at again when the chunk is idle (alias_classes.c).  So a chunk that comes
- * into use is reported to nobody.
+ * queues' frees ended its last uses.  It lies in one free extent, or in a few that end where chunks do.  A
+ * chunk that comes into use is reported to nobody (alias_classes.c).
  */
 #include "internal.h"
 

@@ -5,10 +5,8 @@
  * given before the free (or the device has, where it is not known which queues), and until nobody pins it.
  * Then it is freed as if its free had been asked for at that moment.
  *
- * Those that wait for queues are looked at whenever something completes (synchronize.c).  Those that wait for
- * the device (no stream is known) are a backlog; how long it may be, and who waits for it, is in pace.c.
- *
- * The backlog is recorded as it grows, at a distance that pace.c makes wider while the device keeps up.
+ * Those that wait for queues are looked at whenever something completes.  Those that wait for the device are
+ * a backlog; how long it may be, who waits for it, and how far apart its events are is in waiting.c.
  */
 #include "internal.h"
 

@@ -1,9 +1,8 @@
 /*
  * extents.c - what lies where in a window: extents are cut, joined and found.
  *
- * Neighbours are linked.  To find the extent that holds a place, each slot knows the last extent that begins
- * in it, and a 64-ary tree of bits tells which slots have one: the nearest such slot at or below the place
- * leads to the extent in a step or two.  Free extents of a kind that touch each other are one extent.
+ * To find the extent that holds a place, each slot knows the last extent that begins in it, and a 64-ary tree
+ * of bits tells which slots have one.  Free extents of a kind that touch each other are one extent.
  */
 #include "internal.h"
 

@@ -2,12 +2,9 @@
  * free_extents.c - free extents by size: best fit, mostly in a few steps.
  *
  * Sizes are sorted into bins, 32 to a power of two, and each bin is a treap ordered by (size, place), kept
- * shallow by a priority that each extent's number gives; the links are in the extents.  Words of bits tell
- * which bins have any, and one more which of these words have a bit.  So a tree holds a free extent or two at
- * most times, and finding the next larger one is a look at the bits.  Each step down a tree is a branch that
- * a processor guesses wrong and a line that is in no near cache, so more bins are faster than deeper trees.
- * Best fit is the leftmost free extent that is large enough: among equals the lowest,
- * which keeps the top of the heap free.
+ * shallow by a priority that each extent's number gives.  Words of bits tell which bins have any.  Each step
+ * down a tree is a branch that a processor guesses wrong and a line that is in no near cache, so more bins
+ * are faster than deeper trees.  Among equals the lowest is taken, which keeps the top of the heap free.
  */
 #include "internal.h"
 

@@ -13,9 +13,9 @@
  *      aliases         finds, uses and removes alias mappings                       aliases.c
  *      sharing         says whose a free extent is and what must be waited for      sharing.c
  *      frees           carries frees out, at once or once others are done           deferred.c
- *      waiting         waits for streams and the device                             synchronize.c, pace.c
+ *      waiting         waits for streams and the device                             waiting.c
  *      supply          creates chunks and gives them back, makes alias mappings     supply.c, trim.c,
- *                                                                                   surplus.c, alias_build.c
+ *                                                                                   alias_build.c
  *      policy          chooses which of these serves a request                      policy.c
  *      arena           has the functions of arena.h                                 arena.c, queues.c
  *
@@ -143,7 +143,7 @@ void vs_order_all_done(struct vs_arena *a, uint64_t seq);             /* of each
 int vs_order_wait(struct vs_arena *a, uint32_t queue, const uint64_t need[QUEUES]);
 bool vs_order_await_event(struct vs_arena *a); /* for the oldest of the device; whether there was one */
 
-/* ---- synchronize.c ---- */
+/* ---- waiting.c ---- */
 
 void vs_synchronize_poll(struct vs_arena *a,
                          uint32_t queue); /* notes what is complete now, where QUEUE is short of memory */
@@ -170,8 +170,6 @@ void vs_deferred_take_first(struct vs_arena *a);
 uint64_t vs_deferred_most(const struct vs_arena *a);    /* bytes that may be in the backlog */
 uint64_t vs_deferred_allowed(const struct vs_arena *a); /* bytes that may be held because of them */
 
-/* ---- pace.c ---- */
-
 /* So many of those for the device are freed that no more than vs_deferred_most are left, as far as they are
  * complete; WAIT: until they are. */
 void vs_deferred_shorten(struct vs_arena *a, bool wait);
@@ -193,8 +191,6 @@ int vs_supply_window(struct vs_arena *a, uint32_t heap);               /* its ad
 void vs_supply_give_back(struct vs_arena *a, uint64_t keep);
 /* Removes the chunks of QUEUE from all alias mappings; NOT_READY where one is in use. */
 int vs_trim_aliases(struct vs_arena *a, uint32_t queue);
-
-/* ---- surplus.c ---- */
 
 void vs_surplus_begin(struct vs_arena *a);
 void vs_surplus_look(struct vs_arena *a); /* every now and then, after a free */
@@ -226,7 +222,7 @@ int vs_blocks_reserve(struct vs_arena *a);
 void vs_blocks_put(struct vs_arena *a, uint64_t address, uint32_t extent);
 uint32_t vs_blocks_get(const struct vs_arena *a, uint64_t address);
 void vs_blocks_remove(struct vs_arena *a, uint64_t address);
-/* lookup.c: the extent of the live block that begins at ADDRESS, or NIL. */
+/* The extent of the live block that begins at ADDRESS, or NIL. */
 uint32_t vs_live_at(const struct vs_arena *a, uint64_t address);
 
 #endif

@@ -1,6 +1,12 @@
-/* meta.c - see meta.h. */
+/*
+ * meta.c - memory for the arena's own books.
+ *
+ * The arena runs inside the host's allocations, perhaps below its malloc, so it must not call malloc.  Small
+ * pieces are powers of two carved from slabs, with a free list per size; pieces from VS_META_LARGE bytes on
+ * are mappings of their own, which grow with mremap and cost nothing where they are not touched.
+ */
 #define _GNU_SOURCE
-#include "meta.h"
+#include "state.h"
 
 #include <string.h>
 

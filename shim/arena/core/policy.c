@@ -8,12 +8,11 @@
  *  4. A new alias mapping of idle chunks; where too few are idle, the missing ones are created.
  *
  * The stream is made to wait for the last use of what it gets, where that is not known to be complete.  A
- * request without a stream cannot be made to wait: it is served from what is complete, and the host waits
- * instead where that would make the arena hold far more than the peak.
+ * request without a stream is served from what is complete, and the host waits instead where that would make
+ * the arena hold far more than the peak.
  *
- * The choice depends on what is live and on which alias mappings there are, and of two alias mappings of one
- * length the older goes first.  So a program that repeats itself gets the same answers again, and no new
- * alias mapping is needed any more.
+ * The choice depends on what is live and on which alias mappings there are.  So a program that repeats itself
+ * gets the same answers again, and no new alias mapping is needed any more.
  *
  * When the device has no more memory, the arena uses what is idle, then waits for all pending frees and tries
  * again, then gives back all that is idle and tries once more.  After that the device's error is the answer.
@@ -27,7 +26,7 @@ enum effort { NORMAL, WAITING, SYNCHRONIZED, GIVEN_BACK, EFFORTS };
 /* The heap that a queue's blocks are in.  Memory without a stream has its own: it cannot wait for others. */
 static uint32_t heap_for(const struct vs_arena *a, uint32_t queue, bool small)
 {
-    bool own = queue == VS_ARENA_ANY || a->queue[queue].private || a->queue[queue].plain;
+    bool own = queue == VS_ARENA_ANY || a->queue[queue].private || a->config.plain;
     return (own ? 2 * queue : SHARED) + small;
 }
 
@@ -190,7 +189,7 @@ static int serve(struct vs_arena *a, uint32_t queue, uint64_t size, bool small, 
         vs_free_extents_share(a, 0);
     if ((*extent = fit(a, heap, queue, size)) != NIL)
         return 0;
-    if (!small && !a->queue[queue].private && !a->queue[queue].plain && effort != GIVEN_BACK)
+    if (!small && !a->queue[queue].private && !a->config.plain && effort != GIVEN_BACK)
         return serve_large(a, queue, size, effort, extent);
     if (RULE(SMALL_LAST) && small && effort != NORMAL && (*extent = fit(a, heap - 1, queue, size)) != NIL)
         return 0; /* better than none */

@@ -1,6 +1,4 @@
-/*
- * queues.c - queues are opened for streams, and go to other streams when theirs are gone.
- */
+/* queues.c - queues are opened for streams, and go to other streams when theirs are gone. */
 #include "internal.h"
 
 #include <string.h>
@@ -99,14 +97,13 @@ int vs_arena_open_queue(struct vs_arena *a, uint64_t stream, unsigned flags, uin
 {
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    bool plain = flags & VS_QUEUE_PLAIN || a->config.plain, private = flags & VS_QUEUE_PRIVATE;
-    uint32_t found = find_queue(a, plain || private);
+    bool private = flags & VS_QUEUE_PRIVATE;
+    uint32_t found = find_queue(a, private || a->config.plain);
     if (found != NIL) {
         struct queue *l = &a->queue[found];
         l->stream = stream;
         l->retired = false;
         l->private = private;
-        l->plain = plain;
         vs_queue_begin(a, found);
         *queue = found;
     }
@@ -122,7 +119,7 @@ void vs_arena_retire_queue(struct vs_arena *a, uint32_t queue)
         a->queue[queue].freed = ++a->seq_now; /* its work up to now may use blocks of others */
         vs_order_record(a, queue);            /* no later event can be recorded in it */
         a->queue[queue].retired = true;
-        a->queue[queue].private = a->queue[queue].plain = false;
+        a->queue[queue].private = false;
     }
     vs_leave(a);
 }

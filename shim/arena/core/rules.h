@@ -1,9 +1,9 @@
 /*
  * rules.h - the rules beyond best fit, by name.
  *
- * The library keeps all of them, and RULE(x) is true there at no cost.  bench_arena_replay is built from the
- * same sources with VS_ARENA_RULES_SWITCHED and can leave each one out, which is how
- * docs/measurements/arena-rules.md says what it is worth.
+ * RULE(x) is true in the library, at no cost.  bench_arena_replay is built from the same sources with
+ * VS_ARENA_RULES_SWITCHED and can leave each one out, which is how docs/measurements/arena-rules.md says what
+ * it is worth.
  */
 #ifndef VS_ARENA_CORE_RULES_H
 #define VS_ARENA_CORE_RULES_H

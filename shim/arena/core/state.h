@@ -1,12 +1,11 @@
 /*
  * state.h - what the arena is made of: windows, extents, chunks, alias mappings, queues, and places in them.
  *
- * Only the arena's own files include it, and tests that look inside.  internal.h has the functions that these
- * files share.
+ * Only the arena's own files include it, and tests that look inside.
  *
  * Places.  All windows together are one space of places: place = slot << shift | offset, a slot being room
- * for one chunk.  Every heap has 1 << heap_shift of them; the addresses of all alias mappings are one more
- * window. The chunk that was created for a slot of a heap bears the slot's number, and is mapped there as
+ * for one chunk. Every heap has 1 << heap_shift of them; the addresses of all alias mappings are one more
+ * window.  The chunk that was created for a slot of a heap bears the slot's number, and is mapped there as
  * long as it exists: its primary mapping.
  *
  * Extents cover a heap from its bottom to its top without gaps: a live block, or a free extent.  The window
@@ -18,8 +17,35 @@
 
 #include "arena.h"
 #include "core/lock.h"
-#include "meta.h"
 #include "rules.h"
+
+#include <stddef.h>
+
+/* ---- memory for the arena's own books, out of mmap alone (meta.c) ---- */
+
+#define VS_META_LARGE   (64u << 10)
+#define VS_META_CLASSES 17
+
+struct vs_meta {
+    void *vacant[VS_META_CLASSES]; /* lists of free pieces of 1 << class bytes */
+    void *slabs;                   /* all slabs: the first word of each points to the next */
+    char *at;                      /* what is left of the newest */
+    size_t left;
+    uint64_t held;       /* bytes of slabs and large pieces */
+    uint64_t fail_after; /* tests: the call after so many fails; 0 = never */
+};
+
+/* A piece of NEW bytes with what stood in OLD (of OLD_BYTES bytes, NULL = none), the rest zero; the old piece
+ * is gone. NULL where the host has no memory: then OLD is as it was. */
+void *vs_meta_resize(struct vs_meta *m, void *old, size_t old_bytes, size_t new_bytes);
+void vs_meta_give(struct vs_meta *m, void *piece, size_t bytes);
+/* All small pieces at once; large ones must have been given back. */
+void vs_meta_destroy(struct vs_meta *m);
+
+/* Room for COUNT elements in an array whose capacity stands in *CAPACITY: grown by doubling.  0 or -1. */
+int vs_meta_fit(struct vs_meta *m, void **array, uint32_t *capacity, size_t element, uint32_t count);
+
+/* ---- the arena ---- */
 
 #define NIL     UINT32_MAX
 #define QUEUES  VS_ARENA_QUEUES
@@ -122,7 +148,6 @@ struct queue {
     uint64_t stream;
     bool open, retired;
     bool private; /* its chunks are in no alias mapping, not even one of its own, and are not given back */
-    bool plain;   /* its chunks are in no alias mapping either, but may be given back */
     uint64_t freed, recorded; /* numbers of the last free, and of the last free that an event covers */
     uint64_t wanted;          /* the last deferred free that waits for an event of this queue */
     uint64_t unrecorded;      /* bytes freed since */
@@ -133,7 +158,7 @@ struct queue {
     uint32_t polls, patience; /* since the events were last queried; how many until they are again */
 };
 
-/* Idle memory that goes back to the device (surplus.c).  Chunks, but for the first line: frees. */
+/* Idle memory that goes back to the device (trim.c).  Chunks, but for the first line: frees. */
 struct surplus {
     uint32_t left, window; /* to the next look; length of a window */
     uint32_t looks;        /* in this window */
@@ -150,7 +175,7 @@ struct deferred {
 };
 #define ALL_QUEUES UINT32_MAX
 
-/* The least of live memory in each round of a program that repeats itself (pace.c). */
+/* The least of live memory in each round of a program that repeats itself (waiting.c). */
 struct trough {
     uint64_t least, before; /* the fewest bytes alive in this window of frees, and in the last one */
     uint64_t since;         /* bytes freed since the last trough */
@@ -159,7 +184,7 @@ struct trough {
     bool now;
 };
 
-/* How far from each other events of the device are recorded (pace.c). */
+/* How far from each other events of the device are recorded (waiting.c). */
 struct pace {
     uint32_t wide;  /* quarters of what may be in the backlog, less one */
     uint32_t left;  /* events until a greater distance is tried */
@@ -354,8 +379,7 @@ static inline void vs_leave(struct vs_arena *a)
 /* Whether others may use the chunk, or an alias mapping. */
 static inline bool is_lent(const struct vs_arena *a, uint32_t chunk)
 {
-    const struct queue *l = &a->queue[primary_queue(a, chunk)];
-    return !l->private && !l->plain;
+    return !a->config.plain && !a->queue[primary_queue(a, chunk)].private;
 }
 
 #endif

@@ -1,6 +1,4 @@
-/*
- * supply.c - creating chunks: at the top of a heap, or where some were given back.
- */
+/* supply.c - creates chunks: at the top of a heap, or where some were given back. */
 #include "internal.h"
 
 #include <string.h>
@@ -94,7 +92,7 @@ static int create(struct vs_arena *a, uint32_t slot, uint32_t count, uint32_t *s
     return status;
 }
 
-/* Notes that chunks are created which had been given back unasked (surplus.c). */
+/* Notes that chunks are created which had been given back unasked (trim.c). */
 static void regret(struct vs_arena *a, uint32_t count)
 {
     struct surplus *s = &a->surplus;

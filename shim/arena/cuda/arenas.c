@@ -1,13 +1,9 @@
 /*
- * arenas.c - the devices' arenas: how they begin, what cuMemAlloc gets of them, and how they end.
+ * arenas.c - the devices' arenas: how they begin, what cuMemAlloc gets of them, how they end.
  *
  * cuMemAlloc takes from the current device's arena, made at the first request with the current context. Where
  * there can be none (a device without virtual memory management, no room for the books), the driver serves as
  * ever.
- *
- * While a graph is being captured the driver serves.
- *
- * The door to the rest of the shim is arena/door.c.
  */
 #include "core/log.h"
 #include "core/options.h"

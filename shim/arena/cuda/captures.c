@@ -3,8 +3,7 @@
  *
  * While a stream is captured nobody may wait for the device, and the driver serves.  A capture is known from
  * before it begins until it has ended: by cuStreamEndCapture, whatever that says, by the end of its stream or
- * of its context. An end of what was never begun ends nothing.  The per-thread default stream is another one
- * in each thread.
+ * of its context.  The per-thread default stream is another one in each thread.
  */
 #define _GNU_SOURCE
 #include "serving.h"

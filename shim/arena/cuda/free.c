@@ -1,12 +1,11 @@
 /*
  * free.c - cuMemFree out of an arena.
  *
- * cuMemFree keeps the driver's promise: it waits for the device, and what it frees is complete when it
- * returns.  Programs rely on that wait.  While a stream is being captured nothing may wait; the block then
- * stays until the device is known to be done.  VRAMSCOPE_ARENA_FREE=defer does not: freed blocks join a
- * backlog; now and then an event is recorded that stands for all work of the context, and what was freed
- * before it is reused when it is reached.  A free waits only where the backlog is too long (deferred.c).  It
- * is the default where PYTORCH_NO_CUDA_MEMORY_CACHING is set.
+ * cuMemFree waits for the device, and what it frees is complete when it returns, as with the driver: programs
+ * rely on that wait. While a stream is being captured nothing may wait; the block then stays until the device
+ * is known to be done. VRAMSCOPE_ARENA_FREE=defer, the default where PYTORCH_NO_CUDA_MEMORY_CACHING is set,
+ * does not wait: freed blocks join a backlog (arena/core/deferred.c), and a free waits only where that is too
+ * long.
  */
 #include "core/options.h"
 #include "arena/share/share.h"

@@ -2,9 +2,8 @@
  * pools.c - memory pools beside an arena.
  *
  * A device's default pool is the arena: what is allocated from it by either name comes from there, a trim of
- * it trims the arena, its figures are the arena's.  What a program makes itself, it makes for a reason (to
- * share it, to bound it, to keep it apart): such pools are the driver's, also where one is the device's
- * current pool.
+ * it trims the arena, its figures are the arena's.  Pools that a program makes itself (to share memory, to
+ * bound it, to keep it apart) are the driver's, also where one is the device's current pool.
  *
  *      used        stream-ordered memory of whatever stream, as long as it is not freed
  *      reserved    that, and what is cached: all of the arena but what cuMemAlloc gave out

@@ -1,9 +1,9 @@
 /*
  * queries.c - answers queries about addresses for blocks of the arena, as the driver does for its own memory.
  *
- * A block of the arena lies on chunks, each an allocation of its own to the driver: asked about an address
- * it would answer for one of them.  So where the answer differs from the one for cuMemAlloc's memory, and a
- * program may act on it, the one for the block is given:
+ * A block of the arena lies on chunks, each an allocation of its own to the driver.  Where its answer about
+ * one of them differs from the one for cuMemAlloc's memory, and a program may act on it, the one for the
+ * block is given:
  *
  *      RANGE_START_ADDR, RANGE_SIZE            the block, as it was asked for
  *      MAPPING_BASE_ADDR, MAPPING_SIZE         the chunks that it lies on
@@ -13,14 +13,9 @@
  *      BUFFER_ID, MEMORY_BLOCK_ID              one for the whole block: its first chunk's
  *
  * Stream-ordered memory is answered for in the same way: it can do what cuMemAlloc's can, which is more than
- * the driver's pools allow.
- *
- * All others are the same for both, or the driver's own word for the piece is the right one (SYNC_MEMOPS,
- * ACCESS_FLAGS, IS_GPU_DIRECT_RDMA_CAPABLE, ...).  cuMemRetainAllocationHandle is refused as for all memory
- * that is not the program's own virtual memory: who had the handle of one chunk would take it for the
- * block.
- *
- * What the arena holds but nobody uses is free to the program that asks how much is.
+ * the driver's pools allow.  cuMemRetainAllocationHandle is refused as for all memory that is not the
+ * program's own virtual memory: who had the handle of one chunk would take it for the block.  What the arena
+ * holds but nobody uses is free to the program that asks how much is.
  */
 #include "core/log.h"
 #include "arena/share/share.h"

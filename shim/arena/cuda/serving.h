@@ -1,6 +1,4 @@
-/*
- * serving.h - what the files share that stand in the driver's place (arena/door.c).
- */
+/* serving.h - what the files share that stand in the driver's place. */
 #ifndef VS_ARENA_CUDA_SERVING_H
 #define VS_ARENA_CUDA_SERVING_H
 

@@ -1,9 +1,8 @@
 /*
  * backing_cuda.c - see backing_cuda.h.
  *
- * Chunks are created so that they can be reached by everything that may want to: with a handle that can be
- * exported, and for RDMA, where the device can.  Events are without timing; those that are not in use are
- * kept for later.
+ * Chunks can be reached by everything that may want to: they have a handle that can be exported, and are made
+ * for RDMA, where the device can.
  */
 #include "backing_cuda.h"
 

@@ -1,7 +1,16 @@
-/*
- * served.c - the devices with their arenas: which they are, whose an address is, who may reach their memory.
- */
+/* served.c - the devices with their arenas: which they are, whose an address is, who is inside one. */
+#define _GNU_SOURCE
 #include "served.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/fork.h"
+#include "core/presence.h"
 
 struct vs_served vs_served[VS_SERVED_DEVICES] = {
     [0 ... VS_SERVED_DEVICES - 1] = {.streams = VS_LOCK(STREAMS)}};
@@ -44,4 +53,127 @@ CUresult vs_served_peers(struct vs_served *s, uint64_t more)
     vs_lock_give(&vs_served_making);
     vs_served_out();
     return (CUresult)granted;
+}
+
+/* ---- which threads are inside an arena, and who must not enter ----
+ *
+ * A primary context may be reset while other threads allocate: its arena is not taken apart before they have
+ * left it.
+ *
+ *      thread                  who ends an arena
+ *      inside = 1              arena = NULL
+ *      (barrier)               barrier
+ *      looks at the arena      waits for inside == 0
+ *
+ * Either the one sees who is inside, or the other that there is no arena any more.  Where the kernel makes
+ * the barrier for all threads at once (membarrier), the one of each call is for the compiler alone.
+ *
+ * A fork's child has its parent's arena as it was at the fork, perhaps locked by a thread that the child does
+ * not have; and no driver. */
+
+extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
+
+#define PATIENCE_NS 5000000000ull
+
+static _Atomic uint32_t owner; /* vs_fork_number() of the process whose arenas these are, 0: none yet */
+static _Atomic bool kernel_has_barrier; /* and this process may use it; never taken back */
+_Atomic bool vs_served_exiting;
+__thread bool vs_serving;
+
+static bool is_child(void)
+{
+    /* relaxed: written once, long before any fork whose child could read it */
+    uint32_t of = atomic_load_explicit(&owner, memory_order_relaxed);
+    return of != 0 && of != vs_fork_number();
+}
+
+static void say_inside(void)
+{
+    struct vs_presence *place = vs_presence_mine ? vs_presence_mine : vs_presence_claim();
+    if (__builtin_expect(place->shared, 0)) /* sequentially consistent: no barrier is missing */
+        atomic_fetch_add(&place->inside, 1);
+    else
+        atomic_store_explicit(&place->inside, 1, memory_order_relaxed);
+    /* relaxed: a thread that does not know yet makes a barrier too many */
+    if (__builtin_expect(atomic_load_explicit(&kernel_has_barrier, memory_order_relaxed), 1))
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+bool vs_served_in(void)
+{
+    if (vs_serving || is_child())
+        return false;
+    vs_serving = true;
+    say_inside();
+    return true;
+}
+
+void vs_served_out(void)
+{
+    struct vs_presence *place = vs_presence_mine;
+    /* release: what was done inside was done before */
+    if (__builtin_expect(place->shared, 0))
+        atomic_fetch_sub_explicit(&place->inside, 1, memory_order_release);
+    else
+        atomic_store_explicit(&place->inside, 0, memory_order_release);
+    vs_serving = false;
+}
+
+/* ---- who ends an arena ---- */
+
+static bool barrier(int command)
+{
+    int saved = errno;
+    bool made = syscall(SYS_membarrier, command, 0, 0) == 0;
+    errno = saved;
+    return made;
+}
+
+/* Gives up after a while: a thread that was cancelled inside, or left by a longjmp out of a signal handler,
+ * never leaves. */
+bool vs_served_wait(void)
+{
+    uint64_t until = vs_clock_ns() + PATIENCE_NS;
+    struct vs_presence *place;
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&kernel_has_barrier, memory_order_relaxed) &&
+        !barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) /* forbidden since */
+        return false;
+    for (unsigned i = 0; (place = vs_presence_at(i)) != NULL; i++)
+        while (atomic_load_explicit(&place->inside, memory_order_acquire) != 0) {
+            if (vs_clock_ns() > until)
+                return false;
+            sched_yield();
+        }
+    return true;
+}
+
+void vs_served_begin(void)
+{
+    uint32_t none = 0;
+    if (atomic_load_explicit(&owner, memory_order_relaxed) != 0)
+        return;
+    if (barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
+        atomic_store_explicit(&kernel_has_barrier, true, memory_order_relaxed);
+    /* relaxed: the number is all that is published; another thread may be first */
+    atomic_compare_exchange_strong_explicit(&owner, &none, vs_fork_number(), memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+
+/* ---- the end of the process ---- */
+
+static void note_exit(void *unused)
+{
+    atomic_store_explicit(&vs_served_exiting, true, memory_order_relaxed);
+}
+
+/* A handler that is registered later runs earlier: this one runs before the driver's. */
+void vs_served_watch_exit(void)
+{
+    static _Atomic bool watched; /* fork children inherit the handler */
+    if (!atomic_exchange_explicit(&watched, true, memory_order_relaxed) &&
+        __cxa_atexit(note_exit, NULL, NULL) != 0)
+        note_exit(NULL);
 }

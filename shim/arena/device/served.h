@@ -42,7 +42,7 @@ extern struct vs_served vs_served[VS_SERVED_DEVICES];
 extern _Atomic bool vs_served_any; /* an arena was made */
 extern __thread bool vs_serving;   /* this thread's calls of the driver are ours */
 
-/* ---- being inside (scope.c) ---- */
+/* ---- being inside (served.c) ---- */
 
 /* Between the two nothing that a thread found in vs_served goes away, and what it calls of the driver is
  * ours. False: nothing of ours may be touched, the driver serves: this thread is inside already (a signal

@@ -1,15 +1,15 @@
 /*
  * exports.c - cuIpcGetMemHandle for blocks of an arena: the exporter's half (imports.c is the other).
  *
- * The driver makes such handles for memory of its own only.  A block of ours lies on chunks that were
- * created to be exported, so the handle names this process and the block, and who opens it asks for the
- * chunks' descriptors (passing.h), maps them side by side and has the same bytes.  It is the key, too: all
- * that names a block is random, so nobody opens one whose handle he was not given.
+ * The driver makes such handles for memory of its own only.  Ours names this process and the block, and who
+ * opens it asks for the descriptors of the chunks that the block lies on (passing.h), maps them side by side
+ * and has the same bytes.  It is the key, too: all that names a block is random, so nobody opens one whose
+ * handle he was not given.
  *
  * The contract is CUDA's: the handle is of the whole allocation whatever address of it was given, and freeing
- * exported memory while others have it open is undefined.  Here that would be: they go on seeing the
- * chunks, which may by then be another block's.  As with the driver's own handles, others of the same
- * chunk (2 MiB) are exposed to who opens one: who must not show them allocates multiples of it.
+ * exported memory while others have it open is undefined.  Here these go on seeing the chunks, which may by
+ * then be another block's.  As with the driver's own handles, others of the same chunk (2 MiB) are exposed to
+ * who opens one: who must not show them allocates multiples of it.
  *
  * A block that was exported bears a pin, so that the free of one that was not costs nothing; the free ends
  * the handle: who opens it after that is told that it is invalid.
@@ -17,7 +17,6 @@
 #include "core/log.h"
 #include "core/fork.h"
 #include "share.h"
-#include "ticket.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,20 +1,18 @@
 /*
- * imports.c - cuIpcOpenMemHandle of memory that lies in another process's arena.
+ * imports.c - cuIpcOpenMemHandle of memory that lies in another process's arena, with an arena here or
+ * without; handles of the driver's pass through.
  *
  * The other process's chunks are mapped side by side at addresses of our own, accessible from the current
- * context's device and from the one that they lie on, and the block's address among them is what the program
- * gets.  The same handle opened again in the same context is the same address, counted, as the driver does
- * it. It is there wherever the shim is, with an arena or without; handles of the driver's pass through.
+ * context's device and from the one that they lie on.  The same handle opened again in the same context is
+ * the same address, counted, as the driver does it.
  *
- * Who has the handle may open it, as with the driver's: what the exporter wants to see stands in it.  What
- * cannot be had is an error that the driver gives too: INVALID_HANDLE where the exporter is gone, has freed
- * the block or never made such a handle, MAP_FAILED where it is there and cannot be reached, or another one
- * answers in its place, with one line that says what to do.
+ * What cannot be had is an error that the driver gives too: INVALID_HANDLE where the exporter is gone, has
+ * freed the block or never made such a handle, MAP_FAILED where it is there and cannot be reached, or another
+ * one answers in its place, with one line that says what to do.
  */
 #include "core/log.h"
 #include "core/fork.h"
 #include "share.h"
-#include "ticket.h"
 
 #include <errno.h>
 #include <pthread.h>

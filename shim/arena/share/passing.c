@@ -1,10 +1,10 @@
 /*
  * passing.c - see passing.h.
  *
- * One question, one answer.  The question is a datagram to the giver's one socket, and along with it goes one
- * end of a pair of sockets, through which he answers: who asks has no name, so whoever takes names gets no
- * answer, and each answer lies in its asker's own room.  A question that is dropped, with its giver or by
- * him, closes that end, which is seen at once.
+ * The question is a datagram to the giver's one socket, and along with it goes one end of a pair of sockets,
+ * through which he answers: who asks has no name, so whoever takes names gets no answer, and each answer lies
+ * in its asker's own room.  A question that is dropped, with its giver or by him, closes that end, which is
+ * seen at once.
  *
  * Names of sockets are there for all to read, and a name is free again when its process is gone.  So the
  * question carries a key, without which nothing is looked up and its descriptor stays where it is, and the
@@ -14,7 +14,6 @@
 #define _GNU_SOURCE
 #include "passing.h"
 
-#include "passing_wire.h"
 #include "core/fork.h"
 #include "core/clock.h"
 #include "core/lock.h"

@@ -1,19 +1,19 @@
 /*
- * passing.h - descriptor passing: a process gives others descriptors of its memory on request.
+ * passing.h - a process gives others descriptors of its memory on request.
  *
  * A process that shares memory answers requests at a socket, in a thread of its own; its address reaches
- * others in whatever way (here: in the IPC handle).  The answer goes to the process that sent the request and
- * to nobody else, since each request brings a socket for the way back.  A descriptor exists only while it is
- * being passed, so a block may have any number of pieces without meeting the limit on open files.
+ * others in whatever way (here: in the IPC handle).  Each request brings a socket for the way back, so nobody
+ * else gets the answer.  A descriptor exists only while it is being passed, so a block may have any number of
+ * pieces without meeting the limit on open files.
  *
  * The address is a secret, and whoever has it is answered, of whatever user or user namespace.  The socket's
  * name alone, which anybody can read in /proc/net/unix, is of no use: a request without the key is refused at
  * once, and a process that takes the name when it is free lacks the proof without which its answers are not
  * believed.
  *
- * The socket is a datagram one in the abstract name space: it lies in no file system and is gone with its
- * process.  Its number is high and close-on-exec.  Where the program has closed it, the thread ends, and the
- * next vs_passing_serve begins anew, at another address.
+ * The socket is in the abstract name space: it lies in no file system and is gone with its process.  Its
+ * number is high and close-on-exec.  Where the program has closed it, the thread ends, and the next
+ * vs_passing_serve begins anew, at another address.
  *
  * The opener needs neither a right to look into the other process (ptrace, pidfd_getfd) nor /proc.
  */
@@ -64,5 +64,17 @@ int vs_passing_connect(const struct vs_passing_address *where);
  * could send none, mostly because too many are on their way among his user's processes. */
 int vs_passing_request(int way, const struct vs_passing_address *where, const struct vs_passing_request *ask,
                        struct vs_passing_answer *answer, int files[VS_PASSING_FILES]);
+
+/* ---- what goes over the sockets, for tests that forge it ---- */
+
+struct question {
+    uint64_t key[2];
+    struct vs_passing_request ask;
+};
+
+struct reply {
+    uint64_t proof;
+    struct vs_passing_answer answer;
+};
 
 #endif

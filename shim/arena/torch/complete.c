@@ -19,7 +19,6 @@
 
 #include "core/contracts.h"
 #include "core/readable.h"
-#include "cxx.h"
 #include "framework/torch.h"
 
 #define TABLE_WORDS 256

@@ -2,9 +2,8 @@
  * counts.c - what torch asks of its allocator's statistics, and the events of its blocks.
  *
  * Counted as torch's own allocator counts: bytes are those asked for, rounded up to 512; a block counts as
- * allocated until its free is asked for, whoever may still use it; small is up to 1 MiB.  (Its own blocks may
- * be longer by what it does not split off a larger free one, and count so; here there is no such rest.)  Only
- * torch's blocks count: what else lives in the arena was not asked for by torch.
+ * allocated until its free is asked for; small is up to 1 MiB.  (Torch's own blocks may be longer by what it
+ * does not split off a larger free one; here there is no such rest.)  Only torch's blocks count.
  *
  * One lock per device orders counts and events alike, so that the totals that go with an event are those at
  * its place in the record.  It is held for the length of a record, as torch's own allocator holds its.

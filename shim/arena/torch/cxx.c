@@ -1,8 +1,6 @@
-/*
- * cxx.c - see cxx.h.
- */
+/* cxx.c - strings, tables and code of C++, looked at from C (torch.h). */
 #define _GNU_SOURCE
-#include "cxx.h"
+#include "torch.h"
 
 #include <dlfcn.h>
 #include <link.h>

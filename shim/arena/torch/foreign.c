@@ -1,9 +1,9 @@
 /*
  * foreign.c - blocks that a stream of another device uses (copies between devices, pipelines).
  *
- * An arena knows the order of its own context's streams only: an event of another one cannot be recorded
- * there. So such a use is remembered, and the free waits for that stream on the host.  There are few at a
- * time; where there are more than fit, the block is pinned for good rather than used again too early.
+ * An event of another context's stream cannot be recorded in the arena's.  So such a use is remembered, and
+ * the free waits for that stream on the host.  Where there are more than fit, the block is pinned for good
+ * rather than used again too early.
  */
 #include "torch.h"
 

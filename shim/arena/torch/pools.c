@@ -8,11 +8,10 @@
  * it, and nothing is asked of a stream that is being captured: such a queue has no events.
  *
  * Which allocations go to a pool torch says by a filter, a std::function<bool(cudaStream_t)>: those of a
- * capture, of a thread, of a stream, or all.  C cannot tell these apart from outside (the capture's id says
- * nothing of threads), so the filter itself is asked.  Its layout in libstdc++, 16 bytes of state, the
- * function that copies and destroys it, and the one that calls it, is part of that library's fixed ABI, and
- * torch's Linux builds have no other library.  A filter may throw, so none is called with a lock held; and
- * one that is ended is destroyed only when nobody is inside any.
+ * capture, of a thread, of a stream, or all.  C cannot tell these apart from outside, so the filter itself is
+ * asked.  Its layout (16 bytes of state, the function that copies and destroys it, the one that calls it) is
+ * part of libstdc++'s fixed ABI, and torch's Linux builds have no other library.  A filter may throw, so none
+ * is called with a lock held; and one that is ended is destroyed only when nobody is inside any.
  *
  * A pool that its last owner releases may still be in use by a graph's last launch.  It waits for the next
  * time that the device is waited for anyway: torch.cuda.empty_cache(), which torch calls before each capture,
@@ -26,7 +25,6 @@
 
 #include "core/contracts.h"
 #include "core/log.h"
-#include "cxx.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -1,10 +1,9 @@
 /*
  * raise.c - torch's own exceptions, thrown from C.
  *
- * torch calls the allocator from C++ and takes whatever pointer it gives; a NULL becomes a tensor at address
- * 0.  Only an exception makes torch say that there is no memory, and only torch's own, c10::OutOfMemoryError,
- * becomes the torch.OutOfMemoryError that programs catch.  This library has no C++ runtime, so the steps of a
- * throw are taken by hand, as the C++ ABI of Linux spells them out:
+ * torch takes whatever pointer the allocator gives; a NULL becomes a tensor at address 0.  Only
+ * c10::OutOfMemoryError becomes the torch.OutOfMemoryError that programs catch.  This library has no C++
+ * runtime, so the steps of a throw are taken by hand, as the C++ ABI of Linux spells them out:
  *
  *      room = __cxa_allocate_exception(size)
  *      c10::Error::Error(room, message, trace, caller)  the message and the trace, a std::shared_ptr to
@@ -14,10 +13,9 @@
  *
  * So such an error has no C++ stack, which torch's own takes with TORCH_SHOW_CPP_STACKTRACES.
  *
- * The functions are those of the process, found by name in libc10 and in the C++ library that it uses.  What
- * their names do not say is tried out before torch is given the arena: an Error is made, asked what it says,
- * and ended, in a room of ours.  Nothing is thrown for that.  No lock is held at a throw, and the frames in
- * between, in C, have unwind tables.
+ * The functions are found by name in libc10 and in the C++ library that it uses.  What their names do not say
+ * is tried out before torch is given the arena: an Error is made, asked what it says, and ended, in a room of
+ * ours.  No lock is held at a throw, and the frames in between, in C, have unwind tables.
  *
  * Other errors than out of memory go through the function that torch's own checks of the runtime use.  Where
  * a process has torch, and one of these cannot be thrown, std::runtime_error is, which becomes a
@@ -34,7 +32,6 @@
 #include "core/contracts.h"
 #include "core/log.h"
 #include "core/readable.h"
-#include "cxx.h"
 #include "framework/torch.h"
 
 #define ROOM      1024 /* of an Error, which has some 130 bytes; at most half of it is believed */

@@ -2,19 +2,18 @@
  * share.c - tensors of the arena in other processes (torch.multiprocessing).
  *
  * torch sends a CUDA tensor to another process as a handle of the allocation that it lies in, and keeps the
- * tensor alive until the receiver has dropped it.  It asks its allocator twice for that, and its class for
- * pluggable allocators throws both times; complete.c puts these two functions in their place:
+ * tensor alive until the receiver has dropped it.  Its class for pluggable allocators throws where it asks
+ * for that; complete.c puts these two functions in their place:
  *
  *      shareIpcHandle(address)      {offset of the address in its allocation, the handle as a string}
  *      getIpcDevPtr(string)         std::shared_ptr<void> to the opened allocation; its last owner closes it
  *
  * The string is the one that torch's own allocator makes: a version, the letter c, the 64 bytes of the
  * driver's handle.  So a process whose torch keeps its own allocator opens ours, and the other way round, as
- * long as the shim is loaded in both (share/exports.c).  Handles of expandable segments, letter e, are
+ * long as the shim is loaded in both (arena/share/exports.c).  Handles of expandable segments, letter e, are
  * CUDA_ERROR_NOT_SUPPORTED.
  *
- * There is no C++ here: the string is made and read by functions of torch's C++ library (cxx.h), and the
- * std::shared_ptr is built as libstdc++ lays it out, which is part of its stable ABI.  A class that is
+ * The std::shared_ptr is built as libstdc++ lays it out, which is part of its stable ABI.  A class that is
  * returned by value is written where the hidden first argument points.
  */
 #define _GNU_SOURCE
@@ -25,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cxx.h"
 #include "framework/torch.h"
 
 #define TYPE_MALLOC    'c'

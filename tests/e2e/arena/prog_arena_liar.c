@@ -4,7 +4,7 @@
  * nothing of it stays.
  *
  * A child of no arena answers in an exporter's place; the number of the block in the handle says what with.
- * It knows what stands in a handle and goes over the socket (shim/arena/share/ticket.h, passing.c).
+ * It knows what stands in a handle and goes over the socket (shim/arena/share/share.h, passing.h).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

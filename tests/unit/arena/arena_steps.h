@@ -5,7 +5,7 @@
 #define TESTS_UNIT_ARENA_ARENA_STEPS_H
 
 #include "unit/test.h"
-#include "arena/core/backing_count.h"
+#include "arena/core/backing.h"
 #include "arena_check.h"
 
 #define G KIT_CHUNK

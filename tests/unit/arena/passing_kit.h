@@ -7,7 +7,7 @@
 #define TESTS_UNIT_ARENA_PASSING_KIT_H
 
 #include "unit/test.h"
-#include "arena/share/passing_wire.h"
+#include "arena/share/passing.h"
 
 #include <errno.h>
 #include <fcntl.h>

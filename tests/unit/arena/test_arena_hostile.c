@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 
 #include "unit/test.h"
-#include "arena/core/backing_count.h"
+#include "arena/core/backing.h"
 #include "arena_check.h"
 
 #define MIB 0x100000ull

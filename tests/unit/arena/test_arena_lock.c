@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "unit/test.h"
-#include "arena/core/backing_count.h"
+#include "arena/core/backing.h"
 #include "arena/core/internal.h"
 
 #define THREADS 8

@@ -66,23 +66,6 @@ TEST(a_queue_that_was_lent_from_becomes_private_without_the_aliases)
     end();
 }
 
-TEST(a_plain_queues_memory_is_mapped_once)
-{
-    uint64_t b[16], address;
-    begin(24);
-    uint32_t one = queue_of(1, 0), plain = queue_of(2, VS_QUEUE_PLAIN);
-    make_gaps(plain, G, 16, b);
-    vs_arena_synchronized(k.arena, vs_arena_ticket(k.arena));
-    take(plain, 4 * G);
-    take(one, 4 * G);
-    assert_int_equal(k.aliases, 0);
-    assert_int_equal(stats().reserved, 24 * G);
-    take(plain, 4 * G); /* what idles goes back to the device first */
-    assert_int_equal(vs_arena_malloc(k.arena, one, 5 * G, &address), VS_BACKING_OUT_OF_MEMORY);
-    assert_int_equal(k.aliases, 0);
-    end();
-}
-
 TEST(in_a_plain_arena_nothing_is_mapped_twice)
 {
     struct vs_arena_config config = {.plain = true};

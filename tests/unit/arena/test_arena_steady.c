@@ -7,7 +7,7 @@
 
 #include "unit/test.h"
 #include "bench/training_trace.h"
-#include "arena/core/backing_count.h"
+#include "arena/core/backing.h"
 #include "arena/core/internal.h"
 
 #define PASSES  6

@@ -9,7 +9,7 @@
 
 #include "unit/test.h"
 #include "arena/core/arena.h"
-#include "arena/core/backing_count.h"
+#include "arena/core/backing.h"
 #include "arena_check.h"
 
 #define THREADS 6

@@ -11,9 +11,8 @@
 #include <unistd.h>
 
 #include "unit/test.h"
-#include "arena/core/backing_count.h"
+#include "arena/core/backing.h"
 #include "arena/share/share.h"
-#include "arena/share/ticket.h"
 #include "arena/device/served.h"
 
 #define CHUNK  (2ull << 20)

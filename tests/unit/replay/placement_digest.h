@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "arena/core/arena.h"
-#include "arena/core/backing_count.h"
+#include "arena/core/backing.h"
 #include "replay/pack.h"
 
 #define PLACEMENT_STREAMS 64
