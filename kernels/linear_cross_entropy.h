@@ -1,153 +1,59 @@
 /*
  * linear_cross_entropy.h - the loss of an output layer and its gradients, never holding all the logits.
  *
- * What it computes
+ * Tokens i < N with hidden states x_i (H numbers), an output layer W of V rows, labels y_i:
  *
- *     Tokens i < N with hidden states x_i (H numbers), an output layer W of V rows, labels y_i:
+ *     z_ic  = <x_i, W_c> + bias_c      the logits; with a softcap C then C tanh(z / C); with a
+ *                                      temperature T then z / T
+ *     lse_i = log sum_c exp(z_ic)
+ *     ce_i  = (1 - s) w_y (lse_i - z_iy) + (s / V) sum_c w_c (lse_i - z_ic)
+ *     zl_i  = q lse_i^2
+ *     p_ic  = exp(z_ic - lse_i)
+ *     H_i   = - sum_c p_ic log p_ic    the entropy, if wanted; 0 where ignored
  *
- *         z_ic  = <x_i, W_c> + bias_c          the logits; with a softcap C then C tanh(z / C); with a
- *                                              temperature T then z / T
- *         lse_i = log sum_c exp(z_ic)
- *         ce_i  = (1 - s) w_y (lse_i - z_iy) + (s / V) sum_c w_c (lse_i - z_ic)
- *         zl_i  = q lse_i^2
- *         p_ic  = exp(z_ic - lse_i)
- *         H_i   = - sum_c p_ic log p_ic        the entropy, if wanted
+ * with label smoothing s, class weights w (1 where there are none), z-loss q.  A token counts where its label
+ * is not ignore_index.  Over the counted tokens, D = sum of w_y and n = their number:
  *
- *     with label smoothing s, class weights w (1 where there are none), z-loss q.  A token counts where its
- *     label is not ignore_index.  Over the counted tokens, D = sum of w_y and n = their number:
+ *     LCE_NONE   loss_i = ce_i + zl_i; 0 where ignored
+ *     LCE_SUM    loss   = sum of ce_i + sum of zl_i
+ *     LCE_MEAN   loss   = sum of ce_i / D + sum of zl_i / n
  *
- *         LCE_NONE   loss_i = ce_i + zl_i; 0 where ignored
- *         LCE_SUM    loss   = sum of ce_i + sum of zl_i
- *         LCE_MEAN   loss   = sum of ce_i / D + sum of zl_i / n
+ * LCE_NONE without smoothing, class weights and z-loss is minus the label's log-probability at temperature T.
  *
- *     LCE_NONE without smoothing, class weights and z-loss is minus the log-probability of each label at
- *     temperature T: what policy gradients are made of.  Entropies are per token with every reduction, 0
- *     where ignored.
+ * With u_i the upstream gradient of the token's loss (for the mean divided by D, its z-loss by n) and v_i
+ * that of its entropy, the gradient g over the logits, and grad_input, grad_weight and grad_bias of struct
+ * lce_buffers (here dinput, dweight, dbias):
  *
- *     With u_i the upstream gradient of the token's loss (for the mean divided by D, its z-loss by n), v_i
- *     that of its entropy, the gradient g over the logits and those that are wanted (grad_input, grad_weight
- *     and grad_bias of struct lce_buffers; here dinput, dweight, dbias):
+ *     g_ic = (u_i (p_ic ((1 - s) w_y + (s / V) sum w) - (1 - s) w_y [c = y] - (s / V) w_c
+ *                  + 2 q lse_i p_ic)
+ *             - v_i p_ic (log p_ic + H_i)) (1 - (T z_ic / C)^2) / T
+ *     dinput = g W        dweight = g^T x        dbias_c = sum_i g_ic
  *
- *         g_ic = (u_i (p_ic ((1 - s) w_y + (s / V) sum w) - (1 - s) w_y [c = y] - (s / V) w_c
- *                      + 2 q lse_i p_ic)
- *                 - v_i p_ic (log p_ic + H_i)) (1 - (T z_ic / C)^2) / T
- *         dinput = g W        dweight = g^T x        dbias_c = sum_i g_ic
+ * ce and its reductions are torch.nn.functional.cross_entropy's, label smoothing (Szegedy et al. 2016) and
+ * corner cases included: the mean over no counted token is NaN and its gradients are 0, the sum is 0.  The
+ * z-loss is PaLM's (Chowdhery et al. 2022), a plain mean over counted tokens.
  *
- *     ce and its reductions are torch.nn.functional.cross_entropy's, label smoothing (Szegedy et al. 2016)
- *     included, corner cases too: the mean over no counted token is NaN and its gradients are 0, the sum is
- *     0.  The z-loss is PaLM's (Chowdhery et al. 2022), a plain mean over counted tokens.
+ * The logits exist for a chunk of tokens at a time, and g overwrites them.  Gradients are made while they are
+ * there, as Liger (Hsu et al. 2024) does: three matrix products, not four.
  *
- * How
+ * Calls: lce_open once for each device, lce_problem_init, lce_plan_create, then lce_run as often as you like;
+ * examples/linear_cross_entropy.c is a whole program.  One plan may want loss and gradients.  Where an
+ * upstream gradient is known only after the loss (always with LCE_NONE), a second plan wants the gradients
+ * alone and computes the logits again: nothing is kept between runs.
  *
- *     The logits exist for a chunk of tokens at a time, and g overwrites them where they lie.  Gradients are
- *     made while the logits are there, as Liger (Hsu et al. 2024) does: three matrix products, not four.
- *
- *     Small chunks are slow: dweight is read and written once a chunk.  Where the mode's bytes hold few
- *     tokens' logits, as those of LCE_LEAN do with a large vocabulary, the GPU takes longer chunks in one of
- *     three ways, the one that is estimated the fastest:
- *
- *       - Where dweight is wanted, dense (grad_weight_stride = H) and not added to (grad_weight_beta = 0),
- *         the last rows of its buffer hold a chunk's logits while the run is under way.  Their own sums are
- *         made at the end, from their classes' logits, which are computed again: a fourth product for a
- *         share chunk / H of the vocabulary.
- *       - Otherwise, in lean mode, dinput's rows of later tokens hold them, if dinput is dense.
- *       - Or the logits are computed in slabs of classes: once over all slabs for each row's sums, then slab
- *         by slab again for g and the gradients, dinput summed over slabs in fp32 in the workspace.  With
- *         the loss alone wanted, the first pass is all.
- *
- *     lce_plan_info() says what was chosen.  The CPU back end always has whole rows.
- *
- * How to call it (a whole program: examples/linear_cross_entropy.c)
- *
- *     struct lce *library;
- *     struct lce_problem problem;
- *     struct lce_plan *plan;
- *     lce_open(LCE_CUDA, &library);                       once per device, with its context current
- *     lce_problem_init(&problem);                         defaults; then the sizes and options:
- *     problem.tokens = N, problem.hidden = H, problem.vocab = V;
- *     lce_plan_create(library, &problem, LCE_AUTO, 0, &plan);
- *     struct lce_buffers buffers = {.input = x, .weight = W, .labels = y, .loss = ..., .grad_input = ...,
- *                                   .grad_weight = ..., .workspace = ...,
- *                                   .workspace_size = lce_plan_info(plan)->workspace_size};
- *     lce_run(plan, &buffers, stream);                    as often as you like
- *     lce_plan_destroy(plan), lce_close(library);
- *
- *     Loss and gradients may come from one call (want both), or the loss first and the gradients from a
- *     later call of another plan that wants gradients only: nothing is kept between the two, the logits are
- *     computed again.  Where an upstream gradient is known only later (always with LCE_NONE), that is the
- *     way; with mean and sum one may also scale the gradients of the first call.
- *
- * A vocabulary in parts
- *
- *     Several ranks may hold the rows of the weight between them: each has a problem with its own rows
- *     (vocab, vocab_begin) of vocab_total, all tokens, and labels of the whole vocabulary.  It takes two
- *     runs, with an exchange between them that the caller makes in whatever way its processes talk:
- *
- *         1. a plan with wants = LCE_WANT_PARTIAL writes buffers.partial: struct lce_partial [N].
- *         2. the caller collects every rank's, in the same order everywhere: [parts][N], 20 bytes a token
- *            and rank (an all-gather).
- *         3. a plan with parts = the number of ranks reads them as buffers.partials.  Each rank gets the
- *            same loss and entropies, bit for bit; dweight and dbias of its own rows; and its rows' share
- *            of dinput, which the caller sums over the ranks (an all-reduce).
- *
- *     The bias is that of the rank's own rows, class_weights those of the whole vocabulary.  The logits are
- *     computed in both runs: four products instead of three; without gradients the second run has none.
- *     Each rank's share of dinput is rounded to its type before it is summed.  Ranks may have different
- *     numbers of rows, modes and devices.
- *
- *     With LCE_EXCHANGE it is one run and three products: the logits of a chunk are kept until the other
- *     ranks' partial results of that chunk are there.  lce_run then calls buffers.exchange, which the caller
- *     provides, in the thread that called lce_run, for every chunk in this order on every rank:
- *
- *         START   after the chunk's partial results were put on the stream: begin to gather them
- *         FINISH  before work that reads all ranks' is put on the stream: make the stream wait for them
- *         INPUT   when rows of this rank's share of dinput were: they may be summed over the ranks
- *
- *     All ranks need the same chunks, so give them the same chunk_tokens (lce_plan_create_chunk): where
- *     their parts, modes or devices differ, the least of what lce_plan_create chose.  Logits are not cut
- *     into slabs, nor kept in dweight.
- *
- * How exact it is
- *
- *     Products, softmax and sums are in fp32; the loss is fp32.  For 16-bit problems g has 16 bits, and
- *     so has what lies in its place before.  Those are the logits, as in PyTorch's own bf16.  Where the
- *     softmax is peaked (a trained model), 1 - p of the label is small, and the logits' rounding is most
- *     of what loss, dinput and dweight are off by.
- *
- *     Where the products are those that skip ignored tokens (see max_counted), and in fast mode beside
- *     cuBLASLt's, too, if only N, H and the strides are as they ask, exponentials lie there instead,
- *     relative to a power of two of each row and 192 classes: each probability is off by at most 2^-10 of
- *     itself, or is taken for 0 if it is below 2^-125 of the largest of these 192, and the loss is that of
- *     fp32 logits.  In bf16 they are relative to the label's logit where the products are those that skip
- *     ignored tokens, or, beside cuBLASLt's, where both gradients are wanted, V is a multiple of 8 and no
- *     max_counted makes rows go by an index: odds against the label, off by at most 2^-8 of themselves, of
- *     which no pass makes the gradient; the label's own part is added to dinput and dweight at the end, in
- *     fp32.  So gradients are about as exact as their own type can show, for V / 24 bytes of workspace a
- *     token of the chunk, and for odds 12 more, some 26 a token and 8 a class.  That takes whole rows of one
- *     rank's whole vocabulary, of at most 786,432 classes, and no option that needs a logit again: no bias,
- *     softcap, smoothing, entropies.  Where a chunk's logits would lie in grad_weight or grad_input, and
- *     products skip ignored tokens, odds lie there if lean's 128 MiB have room for some 55 bytes a token and
- *     8 a class beside a short block of rows.
- *
- *     LCE_F32_LOGITS keeps the logits in fp32: as exact with every option, for a chunk of half the
- *     tokens in the same workspace.  Take it where gradients are to be right to 0.5 % and exponentials are
- *     not stored, or while hunting a loss that does not fall; leave it out for speed.
- *
- * What holds for every function
+ * What holds for every function:
  *
  *   - It returns LCE_OK or a code below; lce_message() then has one line: what, where, what to do.
  *   - lce_run allocates nothing, waits for nothing, and on the GPU only puts work on the stream: it may be
  *     captured into a graph.  The stream's order is the only synchronisation: buffers and plan stay valid
  *     until the work is done.  The CPU back end is done when lce_run returns, in the caller's own thread.
  *   - Library and plan are read only: two calls at once need two workspaces and share everything else.
- *   - The same plan, device, inputs and versions give the same bits, from run to run, process to process.
- *   - Element (r, c) of a matrix is at base[r * stride + c]: row-major, strides counted in elements.
- *   - What is only written is never read: outputs and workspace need not be cleared.  Until the run's work
- *     on the stream is done, outputs hold anything, dweight and dinput logits too; so they do when it failed.
- *     No output overlaps an input or another output.
- *   - Memory beyond the caller's buffers: the workspace, exactly workspace_size bytes of it.
- *   - NaN and infinities in a row of input stay in that token's loss and row of dinput, but every token
- *     takes part in dweight and dbias.
+ *   - The same plan, device, inputs and versions give the same bits, in every run and every process.
+ *   - Matrices are row-major; strides are counted in elements.
+ *   - Outputs and workspace need not be cleared.  Until the run's work is done, outputs hold anything, also
+ *     logits; so they do when it failed.  No output overlaps an input or another output.
+ *   - A NaN or infinity in a row of input stays in that token's loss and row of dinput, but every token takes
+ *     part in dweight and dbias.
  */
 #ifndef LINEAR_CROSS_ENTROPY_H
 #define LINEAR_CROSS_ENTROPY_H
@@ -194,15 +100,40 @@ enum lce_want {
     LCE_WANT_PARTIAL = 32, /* alone: see "A vocabulary in parts" */
 };
 
+/*
+ * How exact it is
+ *
+ * Products, softmax, sums and the loss are in fp32.  In a 16-bit problem g has 16 bits, and so has what lies
+ * in its place before: one of these three.
+ *
+ *   - Logits, rounded to the input's type as PyTorch's are (on the CPU always).  Where the softmax is peaked
+ *     (a trained model), 1 - p of the label is small, and this rounding is most of the error of loss, dinput
+ *     and dweight.
+ *   - Exponentials, relative to a power of two of each row and 192 classes, where the products skip ignored
+ *     tokens (see max_counted), and in fast mode beside cuBLASLt's products if N, H and the strides are as
+ *     max_counted asks.  Each probability is off by at most 2^-10 of itself, or is taken for 0 if it is below
+ *     2^-125 of the largest of these 192; the loss is that of fp32 logits.  They take V / 24 bytes of
+ *     workspace for each token of a chunk.
+ *   - Odds, exponentials relative to the label's logit, instead of them in bf16, where the products skip
+ *     ignored tokens, or where both gradients are wanted, V is a multiple of 8 and no max_counted makes rows
+ *     go by an index.  They are off by at most 2^-8 of themselves, and the label's own part is added to
+ *     dinput and dweight in fp32: gradients are about as exact as their own type can show.  They take 12
+ *     bytes more for each token of a chunk, some 26 a token and 8 a class.
+ *
+ * Exponentials and odds need whole rows of one rank's whole vocabulary, of at most 786,432 classes, and no
+ * bias, softcap, smoothing or entropies.  Where a chunk's logits would lie in grad_weight or grad_input, and
+ * products skip ignored tokens, odds lie there if lean's 128 MiB have room for some 55 bytes a token and 8 a
+ * class beside a short block of rows.
+ */
 enum lce_flag {
     /* fp32 matrices may be multiplied as TF32. */
     LCE_ALLOW_TF32 = 1,
     /* A 16-bit dweight over several chunks is summed in fp32 in the workspace (4 H V bytes) and rounded
        once, instead of once a chunk.  An fp32 dweight needs it not. */
     LCE_F32_ACCUMULATE = 2,
-    /* The logits of a 16-bit problem are kept in fp32; see "How exact it is".  Without it they are rounded
-       to the input's type, by both back ends, but where exponentials are stored.  fp32 problems have it
-       anyway. */
+    /* The logits of a 16-bit problem are kept in fp32: as exact with every option, for a chunk of half the
+       tokens in the same workspace.  Take it where gradients are to be right to 0.5 % and exponentials are
+       not stored, or while hunting a loss that does not fall; leave it out for speed. */
     LCE_F32_LOGITS = 4,
     /* For tests: on any GPU, the kernels and products of those that have neither thread block clusters nor
        WGMMA (compute capability 8.x).  The CPU ignores it. */
@@ -218,8 +149,17 @@ enum lce_mode {
     /* the chunk, of at most 4096 tokens, or the slabs, that are estimated the fastest within 512 MiB, 524
        with exponentials (see "How exact it is"), 576 with products that skip tokens */
     LCE_FAST = 1,
-    /* the same within 128 MiB, of which it often takes less: where dweight's own rows hold logits, 13 to 50.
-       There is no smaller plan.  More only where LCE_F32_ACCUMULATE's sums, or 128 tokens' rows, take it. */
+    /* The same within 128 MiB, of which it often takes less: where dweight's own rows hold logits, 13 to 50.
+       There is no smaller plan.  More only where LCE_F32_ACCUMULATE's sums, or 128 tokens' rows, take it.
+       Where few tokens' logits have room there, the GPU takes longer chunks in one of three ways, the one
+       that is estimated to be the fastest (the CPU always has whole rows in the workspace):
+         - The last rows of dweight's buffer hold a chunk's logits during the run; their own dweight is made
+           at the end, from logits that are computed again: a fourth product for a share chunk / H of the
+           vocabulary.  dweight must be wanted, dense, and not added to (grad_weight_beta = 0).
+         - Otherwise dinput's rows of later tokens hold them, if dinput is dense.
+         - The logits are computed in slabs of classes: once over all slabs for each row's sums, then slab by
+           slab again for g and the gradients; dinput is summed over the slabs in fp32.  With the loss alone
+           wanted, the first pass is all. */
     LCE_LEAN = 2,
 };
 
@@ -263,6 +203,31 @@ struct lce_problem {
     int32_t parts;
     int64_t vocab_begin, vocab_total;
 };
+
+/*
+ * A vocabulary in parts
+ *
+ * Several ranks may hold the rows of the weight between them.  Each has a problem with all tokens, labels and
+ * class weights of the whole vocabulary, its own rows (vocab, vocab_begin) of vocab_total, and their bias.
+ * Ranks may have different numbers of rows, modes and devices.  It takes two runs:
+ *
+ *     1. a plan with wants = LCE_WANT_PARTIAL writes buffers.partial: struct lce_partial [N].
+ *     2. the caller gathers every rank's, in the same order everywhere: [parts][N] (an all-gather).
+ *     3. a plan with parts = the number of ranks reads them as buffers.partials.  Each rank gets the same
+ *        loss and entropies, bit for bit; dweight and dbias of its own rows; and its rows' share of dinput,
+ *        rounded to its type, which the caller sums over the ranks (an all-reduce).
+ *
+ * The logits are computed in both runs: four products instead of three; without gradients the second run has
+ * none.  With LCE_EXCHANGE it is one run of three products: the logits of a chunk are kept, and lce_run calls
+ * buffers.exchange for every chunk, in this order on every rank, in its caller's thread:
+ *
+ *     START   after the chunk's partial results were put on the stream: begin to gather them
+ *     FINISH  before work that reads all ranks' is put on the stream: make the stream wait for them
+ *     INPUT   after rows of this rank's share of dinput were: they may be summed over the ranks
+ *
+ * All ranks then need the same chunks: give each the least chunk_tokens of what lce_plan_create chose
+ * (lce_plan_create_chunk).  Logits are not cut into slabs, nor kept in dweight.
+ */
 
 /* What one rank's classes contribute to a token's loss and entropy; all 0 where the token does not count. */
 struct lce_partial {

@@ -1,9 +1,8 @@
 /*
- * problem.c - what may be asked for: every problem and every set of buffers is checked here, before a back
- * end sees it.
+ * problem.c - checks every problem and every set of buffers before a back end sees it.
  *
- * Sizes are checked so that all later arithmetic on them fits 63 bits: the largest things ever computed
- * are all logits, 16 N V bytes at most, and a matrix, 8 rows stride.
+ * Sizes are bounded so that all later arithmetic fits 63 bits: the largest things ever computed are all
+ * logits, 16 N V bytes at most, and a matrix, 8 rows stride.
  */
 #include <math.h>
 #include <string.h>

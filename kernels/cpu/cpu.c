@@ -1,14 +1,12 @@
 /*
- * cpu.c - the CPU back end: chunks of counted tokens, products in fp32, everything in the caller's workspace.
+ * cpu.c - the CPU back end: one thread, products in fp32, everything in the caller's workspace.
  *
- *     for each chunk of tokens:   x = the tokens' hidden states as fp32
- *                                 logits = x weight^T, the loss and its gradient over the logits (softmax.c)
- *                                 dinput = logits weight,  dweight += logits^T x,  dbias += column sums
+ *     for each chunk of counted tokens:   x = their hidden states in fp32
+ *                                         logits = x weight^T, the loss and g (softmax.c)
+ *                                         dinput = g weight,  dweight += g^T x,  dbias += column sums
  *
  * Rows of the weight are widened to fp32 in blocks of BLOCK, which stay in the cache for all the chunk's
- * tokens. dweight is rounded to its type once a chunk, or once in all with LCE_F32_ACCUMULATE.  One thread:
- * the order of every sum is fixed.  All modes are the same here but for the size of the chunk.
- * With LCE_EXCHANGE the other ranks' share of the softmax is asked for after the logits.
+ * tokens.  Modes differ in the size of the chunk alone.
  */
 #include <stdlib.h>
 #include <string.h>

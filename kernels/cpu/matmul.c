@@ -1,8 +1,8 @@
 /*
- * matmul.c - the product in tiles of 4 rows by 16 columns, whose sums stay in vector registers.
+ * matmul.c - the CPU's product in tiles of 4 rows by 16 columns, whose sums stay in vector registers.
  *
- * Every lane is a sum of its own, so wider registers (chosen at run time) change the time and no bit of the
- * result.  For the same reason products are not fused with additions.
+ * Every lane is a sum of its own, and products are not fused with additions: so wider registers (chosen at
+ * run time) change the time and no bit of the result.
  */
 #include "matmul.h"
 

@@ -1,8 +1,6 @@
 /*
- * reference.c - the loss and its gradients in double precision, straight from the formulas of the header.
- *
- * Slow and obviously right: one token after the other, one row of logits, and no trick except subtracting
- * the largest logit.  Every back end is compared with this.
+ * reference.c - the loss and its gradients in double precision, straight from the header's formulas, slow and
+ * obviously right: every back end is compared with this.
  */
 #include <math.h>
 #include <stdlib.h>

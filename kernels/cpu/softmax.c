@@ -1,8 +1,7 @@
 /*
- * softmax.c - computes the loss and the entropy of a row of logits and, in place, its gradient; or what the
- * classes of one rank contribute to these.  Exponentials in fp32, sums in double.  The label's logit is not
- * part of the sum.  So 1 - p of a label that is nearly certain is a sum of small numbers, not a difference of
- * large ones.
+ * softmax.c - the loss, entropy and, in place, gradient of a row of logits; or what one rank's classes
+ * contribute to these.  Exponentials are in fp32, sums in double.  The label's logit is not part of the sum,
+ * so 1 - p of a nearly certain label is a sum of small numbers, not a difference of large ones.
  */
 #include <math.h>
 

@@ -1,28 +1,23 @@
 /*
- * borrow.c - keeps logits in the caller's buffer for dweight, if the old contents of that are not needed.
+ * borrow.c - lets dweight's buffer hold a chunk's logits during the run, so that the workspace can be small.
  *
- * Until a row of dweight gets its first sums its contents do not matter.  So the last rows of the buffer can
- * hold a chunk's logits and its sums of dinput, and the workspace can be small.  Rows that cuBLASLt's
- * products need gathered lie behind the logits; those of ours, and the parts of their tiles, in the
- * workspace:
+ * A row of dweight means nothing before its first sums are written.  So while chunks are under way, the rows
+ * of the last classes of the vocabulary are *borrowed*:
  *
- *     dweight:  | rows that every chunk adds to ............ | logits of the chunk under way |
- *                                                            ^ vocab - borrowed
+ *     dweight:  | rows that each chunk adds to | borrowed: logits of the chunk under way |
  *
- * The classes of the borrowed rows take part in every chunk's softmax and dinput.  Their dweight is computed
- * when all chunks are done and the rows are free again, in stages.  In each stage the first classes that are
- * left get their logits once more, with the sums of each row that were kept; and these logits again lie in
- * rows of classes that come later.  Only the last few classes have them in the workspace, by slabs:
+ * Each chunk makes dweight without the borrowed classes.  When all chunks are done, *stages* make theirs: a
+ * stage takes the first that are left, computes their logits again for many tokens at a time, turns them into
+ * g with the sums of each row that were kept, and makes their dweight.  Its logits lie in rows of classes
+ * that are still to come, those of the last stage in the workspace, by slabs:
  *
- *     dweight:  | done ......... | this stage's rows | its logits, of all tokens or of many at a time |
+ *     dweight:  | done | rows of this stage's classes | its logits |
  *
- * Where products are ours, the rows of bf16 hold odds in the place of logits (odds.cuh), with the sums of
- * their tiles.  In a stage the logits' product stores the gradient itself, since what that takes of each row
- * was kept (odds_slabs.cuh).
+ * The price is a fourth product for the borrowed share of the vocabulary, which is chunk / H where both have
+ * 16 bits.  Slabs alone (slab.c) pay it for the whole vocabulary.
  *
- * That makes three products, and a fourth for the borrowed share of the vocabulary, which is chunk / H in 16
- * bits.  As the stages take many tokens at a time, the rest's dweight is hardly ever read, and its sums are
- * long.  Slabs alone (slab.c) need a fourth product for the whole vocabulary.
+ * With our own products in bf16 the rows hold odds instead of logits (odds.cuh), and the product of a stage's
+ * logits stores g itself (odds_slabs.cuh).
  */
 #include "chunk.h"
 #include "cuda.h"

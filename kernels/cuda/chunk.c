@@ -1,17 +1,12 @@
 /*
- * chunk.c - estimates the time of each chunk size, and chooses the size.
+ * chunk.c - estimates the time of chunks with cuBLASLt's products, and chooses their size.
  *
- * Three things make chunks differ.  First, a product's output is cut into tiles, one per multiprocessor.  If
- * the tiles do not fill a whole number of rounds over the GPU, multiprocessors idle in the last round.  That
- * matters most for dinput [chunk, H], which has few tiles, unless its sums are split, which takes scratch.
- * Second, dweight [V, H] is read and written once a chunk, whatever the chunk's size; the longer the chunk's
- * arithmetic, the better that traffic overlaps with it.  Third, the softmax pass moves the same bytes in any
- * case.
+ * Two things make chunks differ.  Where a product's tiles do not fill whole rounds of all multiprocessors,
+ * some idle in the last one; that matters most for dinput [chunk, H], which has few tiles.  And dweight [V,
+ * H] is read and written once a chunk; a longer chunk hides more of that.
  *
- * These are cuBLASLt's products; whether ours (product.cu) take their place is whose.c's matter.
- *
- * Rates are those of an H200 in bf16; only their proportions matter.  They are fitted to measured sweeps
- * (tests/data/cross_entropy_sweep.tsv; three shapes in more chunks in the unit test).
+ * Rates are those of an H200 in bf16, fitted to tests/data/cross_entropy_sweep.tsv and three shapes of the
+ * unit test; only their proportions matter.
  */
 #include "chunk.h"
 

@@ -1,10 +1,6 @@
 /*
- * exchange.c - a run of one rank's classes in which the ranks exchange the partial results of every chunk
- * (LCE_EXCHANGE).
- *
- * A chunk has two halves: its logits and this rank's sums over them; and, when all ranks' sums are there, its
- * loss and gradients.  Between them the stream waits for the exchange, which is short between GPUs of one
- * host.  The caller's function does what that needs to the stream.
+ * exchange.c - a run in which ranks exchange partial results chunk by chunk (LCE_EXCHANGE): each chunk's
+ * sums, the caller's exchange, for which the stream waits, then its loss and gradients.
  */
 #include "cuda.h"
 

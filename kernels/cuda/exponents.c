@@ -1,10 +1,9 @@
 /*
- * exponents.c - exponentials in the place of logits (exponents.cuh): where they are stored, and their pass.
+ * exponents.c - when exponentials are stored in the place of logits (exponents.cuh), their memory, their
+ * pass.
  *
- * Only the end of our own product can make them, in 16 bits, of whole rows, and odds of slabs too; and only
- * where a logit's own class does not matter: no bias, softcap or smoothing, no entropies, which need the
- * logits themselves.  A bias and the entropies' upstream gradient are a run's, so such a run of the same plan
- * has its logits.
+ * Only the end of our own product of the logits makes them.  A bias and the entropies' upstream gradient are
+ * known at a run, not in the plan: such a run of the same plan stores logits.
  */
 #include "cuda.h"
 

@@ -1,4 +1,4 @@
-/* exponents.cu - the pass over exponentials that lie in the place of logits (exponents.cuh). */
+/* exponents.cu - the kernels of exponents.cuh. */
 #include "exponents.cuh"
 
 #define EXPONENTS(type, T)                                                                                   \

@@ -1,28 +1,24 @@
 /*
- * exponents.cuh - exponentials in the place of 16-bit logits: their format, and the pass that turns them
- * into the gradient.
+ * exponents.cuh - exponentials in the place of 16-bit logits: their format, and the pass that turns them into
+ * the gradient.
  *
- * A logit rounded to bf16 is off by up to 2^-9 of its size.  So where the softmax is peaked and logits are
- * 20 or 100, probabilities are off by several percent.  Instead the end of a tile of the logits' product,
- * which has them in fp32, stores for each row of the tile
+ * A logit of 20 or 100 that is rounded to bf16 makes its probability wrong by percents.  Instead the end of
+ * the logits' product, which has them in fp32, stores for each row of a tile
  *
  *     e_c = 2^(z_c bits - k)      bits = log2(e) / temperature
  *
- * where k is the integer above the row's largest logit in the tile, times bits.  The label's logit is taken
- * out and kept in fp32, and the sum of the e_c is made before they are rounded.  So the loss is that of
- * logits in fp32, and each probability of the others is off by the rounding of e_c alone.  The pass has no
- * exponentials to compute, and of a row it needs only the tiles' sums to know the gradient's factors:
+ * where k is the integer above the row's largest logit in the tile, times bits.  The label's logit is kept
+ * apart in fp32, and the e_c are summed before they are rounded.  So the loss is that of fp32 logits, and the
+ * pass needs of a row only its tiles' sums, for one factor a tile:
  *
- *     g_c = e_c factor            factor = scale 2^k / sum of all, of each tile
+ *     g_c = e_c factor            factor = scale 2^k / sum of all
  *
- * Numbers from 0 to 1 need neither the sign of a number in fp32 nor the highest bit of its exponent.  Their
- * 16 bits are the next ones:
+ * Numbers from 0 to 1 need neither the sign of fp32 nor the highest bit of its exponent:
  *
- *     fp32:  | 0 | 0 | 7 bits of exponent, 9 of the fraction | 14 bits that are rounded away |
+ *     fp32:  | 0 | 0 | 16 bits are stored: 7 of the exponent, 9 of the fraction | 14 are rounded away |
  *
- * That is two bits more than bf16 has, with all of its range below 1: e_c is off by at most 2^-10 of itself,
- * and the gradient, which is rounded once more, by 3 % more than if it had come from fp32.  What is below
- * 2^-125 of the tile's largest is 0.
+ * So e_c is off by at most 2^-10 of itself (bf16: 2^-8), and the gradient by 3 % more than if it had been
+ * made of fp32.  What is below 2^-125 of the tile's largest is 0.
  */
 #ifndef LCE_CUDA_EXPONENTS_CUH
 #define LCE_CUDA_EXPONENTS_CUH

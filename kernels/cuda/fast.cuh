@@ -1,20 +1,10 @@
 /*
- * fast.cuh - rows of logits without options that need a logit's own class (bias, softcap, class weights,
- * smoothing): few instructions per element.
+ * fast.cuh - passes over rows of logits in registers without bias, softcap and smoothing: few instructions
+ * for an element.  The label's logit is taken out beforehand, and its gradient put in afterwards.
  *
- * A thread has VECTORS times 16 bytes of a row in registers, as they lie in memory, and a pass makes their
- * sums and, when the row's factors are known, their gradient:
- *
- *     Plain      one exponential per element for the sum, another one for the gradient
- *     Kept       keeps the first one
- *     Entropic   as Plain, with what the entropy and its gradient need
- *
- * The label's logit is taken out beforehand, and its gradient put in afterwards.
- *
- * The temperature is in the factor by which logits are multiplied anyway: to_bits = log2e / temperature.  A
- * sum is relative to exp(largest), where `largest` is the largest logit times to_nats.  That product is
- * rounded, and so is `at`, which the exponents are relative to; so neither is exactly the largest logit's,
- * but each sum is exactly relative to its own `largest` (residue).
+ * The temperature is in the factors: to_nats = 1 / temperature, to_bits = log2e / temperature.  A sum is
+ * relative to exp(largest), `largest` being the largest logit times to_nats, rounded; `at`, which exponents
+ * are relative to, is rounded as well, and `residue` makes up for it.
  */
 #ifndef LCE_CUDA_FAST_CUH
 #define LCE_CUDA_FAST_CUH
@@ -90,7 +80,7 @@ template <typename T> __device__ inline void take_out(Pack<T> &v, int32_t at, fl
 }
 
 /* 2^(z to_bits - at), rounded once before the exponential: the product is exact inside a fused multiply-add.
- */
+ * Logits must be below 2.3e38 in size, so that it is finite. */
 __device__ inline float power(float z, float bits, float at)
 {
     return exp2_fast(fmaf(z, bits, -at));

@@ -1,6 +1,5 @@
 /*
- * find.c - finds the kernels of a plan by name, from its types and, for rows that stay in registers, their
- * length.
+ * find.c - finds a plan's kernels by name: by its types and, for rows that stay in registers, their length.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,10 +1,9 @@
 /*
  * hopper.cuh - wraps instructions of compute capability 9.0 that CUDA C++ does not offer: barriers in shared
- * memory that count bytes, bulk copies of tiles, products of a warp group.
+ * memory that count bytes, bulk copies of tiles (TMA), products of a warp group (wgmma).
  *
- * Shared addresses are 32-bit.  A tile in shared memory is made of boxes of 64 x 64 numbers of 16 bits, 128
- * bytes a row and 8 rows an atom of 1024 bytes, in which the eight 16-byte parts of row r are permuted by an
- * exclusive or with r (the 128-byte swizzle, which TMA and wgmma share).
+ * Shared addresses are 32-bit.  A tile in shared memory is made of boxes of 64 x 64 16-bit numbers with the
+ * 128-byte swizzle of TMA and wgmma: of 8 rows of 128 bytes, row r has its 16-byte parts permuted by xor r.
  */
 #ifndef LCE_CUDA_HOPPER_CUH
 #define LCE_CUDA_HOPPER_CUH

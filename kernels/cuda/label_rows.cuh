@@ -1,21 +1,14 @@
 /*
- * label_rows.cuh - the labels' share of dweight.  After all else each class's row gets
+ * label_rows.cuh - the labels' share of dweight (odds.cuh): after all else the row of each class gets the sum
+ * over its tokens of g_y x, in fp32 and in the order of the tokens, so that every run gives the same bits.
  *
- *     the sum over the class's tokens of g_y x        g_y: the label's entry of the gradient (odds.cuh)
+ *     count     odds_start counts the tokens of each class, from the 0 that lce_prepare leaves
+ *     reserve   each class reserves slots, and items of work: in any order of the classes
+ *     place     each token takes one of its class's slots: in any order, too
+ *     add       a block that has an item sorts the class's tokens, and adds them up
  *
- * added, in fp32 and in the order of the tokens, so that the bits are the same in every run.  The tokens of a
- * class are collected first:
- *
- *     count     odds_start has counted the tokens of each class, from the 0 that lce_prepare leaves
- *     reserve   each class reserves as many slots, and one or several items of work, at shared counters: the
- *               order of the classes differs from run to run
- *     place     each token takes the next of its class's slots: their order differs, too
- *     add       the block that has an item sorts the class's tokens, and adds them up
- *
- * Most classes have few tokens, and a block takes the whole row.  A class with many has an item for each
- * slice of its row, and in a slice several groups of threads take tokens in turn, so that the most frequent
- * token is not the work of one block alone.  As many tokens as a block has threads are sorted by counting,
- * for each, how many are below it; more than that with a bit for each token of a window, window by window.
+ * A class with few tokens is one item.  One with many has an item for each slice of its row, in which groups
+ * of threads take tokens in turn: so the most frequent token is not the work of one block.
  */
 #ifndef LCE_CUDA_LABEL_ROWS_CUH
 #define LCE_CUDA_LABEL_ROWS_CUH
@@ -78,7 +71,7 @@ using WindowTokens = int32_t[window];
 using RankedTokens = int32_t[rank_most];
 using Lanes = float[label_threads][8];
 
-/* Sorts COUNT tokens, at most `rank_most`, by their rank. */
+/* Sorts COUNT tokens, at most `rank_most`, by counting for each how many are below it. */
 __device__ inline void sort_by_rank(const int32_t *slots, int32_t count, WindowTokens &tokens)
 {
     LCE_SHARED(RankedTokens, unordered);
@@ -94,7 +87,8 @@ __device__ inline void sort_by_rank(const int32_t *slots, int32_t count, WindowT
     __syncthreads();
 }
 
-/* Sorts those of the tokens that lie in the window from FIRST on; returns how many they are. */
+/* Sorts those of the tokens that lie in the window from FIRST on, by a bit for each token of the window;
+ * returns how many they are. */
 __device__ inline int32_t sort_window(const int32_t *slots, int32_t count, int32_t first,
                                       WindowTokens &tokens)
 {

@@ -1,10 +1,8 @@
 /*
- * libraries.c - opens libcuda.so.1 and cuBLASLt.
+ * libraries.c - opens libcuda.so.1 and cuBLASLt, and never closes them: both keep threads and handlers alive.
  *
- * cuBLASLt comes with the CUDA toolkit or with PyTorch's wheels, and has no fixed place.  LCE_CUBLASLT may
- * name the file.  Otherwise a copy that the process has loaded already is used (so that PyTorch and we share
- * one), then the one that the loader finds by soname, newest first.  Neither library is closed again,
- * because both keep threads and handlers alive.
+ * cuBLASLt has no fixed place.  It is the file that LCE_CUBLASLT names, else a copy that the process has
+ * loaded (so that PyTorch and we share one), else what the loader finds by soname, newest first.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

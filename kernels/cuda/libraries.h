@@ -1,8 +1,6 @@
 /*
- * libraries.h - the functions of the CUDA driver and of cuBLASLt that we call, looked up at run time.
- *
- * This library does not link to CUDA, so it loads on machines without it.  Each row is one function: its
- * name, its field here, its parameters.
+ * libraries.h - the functions of the CUDA driver and of cuBLASLt that we call.  They are looked up at run
+ * time, so that this library loads on machines without CUDA.
  */
 #ifndef LCE_CUDA_LIBRARIES_H
 #define LCE_CUDA_LIBRARIES_H

@@ -1,12 +1,11 @@
 /*
- * odds.c - odds in the place of exponentials (odds.cuh): when they are stored, their memory, and launches of
- * the kernels around the products.
+ * odds.c - when odds are stored in the place of exponentials (odds.cuh), their memory, and the launches
+ * around the products.
  *
- * Odds need bf16, whose range leaves room on both sides of the label's logit; in fp16 there are exponentials.
- * dweight's product takes x times the rows' factors in the place of x, which needs memory for a chunk's rows.
- * With products of ours those are the gathered rows of x, which are overwritten, as nothing reads them later.
- * Beside cuBLASLt's products they are the chunk's own rows of dinput, which is made after dweight: so there
- * both gradients must be wanted, and the rows of x must lie where the caller has them.
+ * Odds need the range of bf16; fp16 has exponentials.  dweight's product reads x times the rows' factors.
+ * With our products that overwrites the gathered rows of x.  Beside cuBLASLt's it lies in the chunk's rows of
+ * dinput, which is made after dweight: so both gradients must be wanted, and x must lie where the caller has
+ * it.
  */
 #include "cuda.h"
 

@@ -1,4 +1,4 @@
-/* odds.cu - the kernels around products of odds (odds.cuh, label_rows.cuh). */
+/* odds.cu - the kernels of odds.cuh, odds_slabs.cuh and label_rows.cuh. */
 #include "label_rows.cuh"
 #include "odds_slabs.cuh"
 

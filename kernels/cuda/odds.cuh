@@ -1,31 +1,26 @@
 /*
- * odds.cuh - the odds of each class against the label, stored in the place of bf16 logits, so that no pass
- * has to turn logits into the gradient.
+ * odds.cuh - stores the odds of each class against the label in the place of bf16 logits, so that no pass has
+ * to turn logits into the gradient.
  *
- * With p the softmax of a row without options, the gradient is scale p_c of every class c but the label, and
- * a number g_y of the label's own.  So, whatever k is, one factor turns all of the row's
+ * The gradient of a row without options is scale p_c for every class c but the label, whose own is some g_y.
+ * So, whatever k is, one factor of the row turns
  *
  *     e_c = 2^(z_c bits - k)      bits = log2(e) / temperature, and e_y = 0
  *
- * into its gradient, but for g_y.  The factor contains the sum over the row, which is known only at the row's
- * end, but k has to be known before the row is stored.  Here k is the label's logit, times bits, rounded up
- * to an integer; so e_c is what its name says, up to a factor of 2.  That logit is the product of a row of x
- * and a row of the weight, which costs next to nothing.  The end of the logits' product stores e_c in bf16,
- * whose relative error is the same for any size, and the factor goes where it is cheap:
+ * into the gradient, but for g_y.  The factor is known only at the row's end; k must be known before the row
+ * is stored, so it is the label's logit (a product of two rows), times bits, rounded up to an integer.  The
+ * end of the logits' product stores e_c, and the factor goes where it is cheap:
  *
  *     dinput  = factor (e weight) + g_y (the label's row of the weight)
  *     dweight = e^T (factor x)    + g_y x, added to the label's row
  *
- * The first terms are the matrix products that are needed anyway.  x times its factors, and the second terms,
- * are N H numbers, where a pass over the gradient would read and write N V.  The second terms are added in
- * fp32 at the very end (dweight's after all chunks and stages), so the label's part, which is most of the
- * gradient of a random softmax, is rounded once.
+ * The first terms are the products that are needed anyway.  factor x and the second terms are N H numbers; a
+ * pass would read and write N V.  The second terms are added last, in fp32: the label's part, which is most
+ * of the gradient of a random softmax, is rounded once.
  *
- * The odds of a class that is 2^headroom times as probable as the label, or more, would overflow sooner or
- * later.  A tile of the product that has such a class stores its row relative to the integer above the row's
- * largest logit in the tile, instead of k, and `one_power`, a pass over this row alone, brings the row's odds
- * to one power of two.  Only tokens whose loss is above 44 can need that.  Odds below 2^-126 are taken for 0:
- * beside the label, whose own share of the row's sum is between 1/2 and 1, they do not count.
+ * Odds of a class 2^headroom times as probable as the label could overflow.  A tile with such a class stores
+ * its row relative to the row's largest logit in the tile instead, and `one_power` brings that row to one
+ * power of two; only tokens whose loss is above 44 need that.
  */
 #ifndef LCE_CUDA_ODDS_CUH
 #define LCE_CUDA_ODDS_CUH

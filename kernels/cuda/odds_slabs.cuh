@@ -1,19 +1,10 @@
 /*
- * odds_slabs.cuh - odds of some tokens where only a slab of the classes has room at a time (segments.c).
- *
- * What odds are relative to does not depend on the row's sum (odds.cuh).  So the product of odds and weight
- * can be added up slab by slab while the sum is still unknown, and one factor at the end turns it into
- * dinput:
+ * odds_slabs.cuh - odds of some tokens, by slabs of classes (segments.c).  What odds are relative to does not
+ * depend on the row's sum, so dinput is summed slab by slab while that is unknown:
  *
  *     for each slab:  odds   `odds_fold`: the row's sum += the slab's   sums of dinput += odds weight
- *                     with the last slab the loss and the row's factor are known
  *     `odds_store`    dinput = factor (sums of dinput) + g_y (the label's row of the weight)
- *
  *     later, for each slab: the gradient, by a product of the logits that knows the factor   dweight += g^T x
- *
- * Where a class of the slab is so much more probable than the label that its tile is relative to another
- * power of two, the row changes to that, and its sums of dinput, which are relative to it too, are scaled.
- * Of g the label's own element is 0, as it is of odds: its share of dweight is added at the end.
  */
 #ifndef LCE_CUDA_ODDS_SLABS_CUH
 #define LCE_CUDA_ODDS_SLABS_CUH

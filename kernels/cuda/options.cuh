@@ -2,11 +2,9 @@
  * options.cuh - a pass over rows of logits in registers with all options: bias, softcap, temperature, class
  * weights, smoothing, entropies.
  *
- * As Entropic (fast.cuh): the largest logit of a warp first, then one sum relative to it, so that nothing is
- * combined element by element.  Logits stay in registers as they lie in memory, and what the options make of
- * them is computed for each sweep (the largest, the sums, the gradient): registers are scarcer than
- * arithmetic.  Whether an option is given is the same for all threads, so its branch costs next to nothing
- * where it is not.
+ * Logits stay in registers as they lie in memory; what the options make of them is computed again in each
+ * sweep (the largest, the sums, the gradient), as registers are scarcer than arithmetic.  Whether an option
+ * is given is the same for all threads, so its branch costs next to nothing.
  */
 #ifndef LCE_CUDA_OPTIONS_CUH
 #define LCE_CUDA_OPTIONS_CUH

@@ -1,5 +1,7 @@
-/* pass.cuh - shared by all passes over rows of logits: loads that stop at the end of the vocabulary,
- * combining parts of a row over a CTA, the end of a row, stores in the gradient's type. */
+/*
+ * pass.cuh - shared by all passes over rows of logits: loads that stop at the end of the vocabulary, the sums
+ * of a CTA, the end of a row, stores in the gradient's type.
+ */
 #ifndef LCE_CUDA_PASS_CUH
 #define LCE_CUDA_PASS_CUH
 

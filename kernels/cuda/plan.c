@@ -1,6 +1,6 @@
 /*
- * plan.c - makes a plan for the GPU: the numbers of tokens and classes at a time, the workspace's layout,
- * the products' algorithms.
+ * plan.c - makes a plan for the GPU: how many tokens and classes at a time, the layout of the workspace,
+ * cuBLASLt's algorithms.
  */
 #include <stdlib.h>
 #include <string.h>

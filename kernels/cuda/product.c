@@ -1,8 +1,7 @@
 /*
- * product.c - puts the products of product.cu, which multiply counted tokens only, on the stream.
- *
- * The counted tokens were gathered into the chunk's own rows, in order.  Only the device knows how many they
- * are.  So an ignored token costs nothing, and a chunk without tokens costs its launches only.
+ * product.c - puts the products of product.cu on the stream.  They multiply counted tokens alone, which were
+ * gathered into the chunk's rows and whose number only the device knows: an ignored token costs nothing, a
+ * chunk without tokens its launches.
  */
 #include <string.h>
 

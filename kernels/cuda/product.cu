@@ -1,12 +1,9 @@
 /*
- * product.cu - the three products as kernels of their own, for compute capability 9.0.
+ * product.cu - our products as kernels, for compute capability 9.0: dinput by product.cuh, logits and dweight
+ * by product_turns.cuh, with the ends of product_exponents.cuh.
  *
- *     logits   [tokens, V] = x weight^T         dinput [tokens, H] = g weight        dweight [V, H] += g^T x
- *
- * dinput has sums over the vocabulary, so the end of a tile hardly matters: product.cuh.  logits and dweight
- * have short ones: product_turns.cuh.  `wide` has a result of 32 bits, `sums` too, of dinput over some of the
- * classes; `narrow` has tiles of 192 of H, instead of 256; `exponents` and `odds` store exponentials of the
- * logits, `gradient` stores g in their place (product_exponents.cuh).
+ * In names, `wide` has a result of 32 bits; `sums` adds dinput of some of the classes in fp32; `narrow` has
+ * tiles of 192 of H, not 256.
  */
 #include "product_exponents.cuh"
 

@@ -1,27 +1,21 @@
 /*
- * product.cuh - dinput on Hopper's matrix units: a product with long sums, of a number of tokens that only
- * the device knows.  What the others need as well is here, too.
+ * product.cuh - dinput on Hopper's matrix units, for a number of tokens that only the device knows; and what
+ * the other products share with it.
  *
- *     out[m, n] = alpha a[m, k] b[k, n]          m: tokens
+ *     out[m, n] = alpha a[m, k] b[k, n]          m: counted tokens; k: classes, so sums are long
  *
- * The grid has as many blocks as the GPU runs at once, two to a cluster.  Each cluster takes tiles of 256 x
- * 256, or of 256 x 192, in turns with the others, and each of its blocks computes 128 rows of the tile.  The
- * blocks compute the number of tiles from the count of tokens; ignored tokens were compacted away and cost
- * nothing.
+ * The grid has as many blocks as the GPU runs at once, two to a cluster.  Clusters take tiles of 256 x 256,
+ * or 256 x 192, in turn (product_tiles.cuh); each block computes 128 rows of a tile:
  *
- *     producer (one thread): for each tile, for each 64 of k: waits until a stage is free in both blocks,
- *         fetches its own rows of a, and half of b, which goes to both blocks
- *     two consumers (a warp group each): sums of 64 rows of the tile in registers; wait for a stage,
- *         multiply, free it in both blocks; at the end of a tile convert it to the type of out, and store it
- *         while the producer has long begun the next tile
+ *     producer        one thread: waits until a stage is free in both blocks; fetches its own rows of a, and
+ *                     half of b for both blocks
+ *     two consumers   a warp group each, 64 rows of the tile in registers: wait for a stage, multiply, free
+ *                     it in both blocks; at the end of a tile convert and store it, while the producer
+ *                     fetches the next one
  *
- * b's k is not contiguous, so b is fetched in boxes of 64 x 64 and transposed by the matrix units themselves.
- * Elements beyond an operand's extents are fetched as 0 and not stored.  A consumer whose 64 rows are all
- * beyond the tokens does not multiply.
- *
- * product_tiles.cuh determines the tiles and their order.  If k of the last tiles is split, each part's sums
- * are stored in fp32 in memory of their own, and another kernel adds them up, in a fixed order.  Where k is
- * a slab of the classes, tiles and parts are added to sums in fp32.
+ * b's k is not contiguous: it is fetched in boxes of 64 x 64, which the matrix units transpose.  Parts of
+ * split tiles (product_split.h) are stored in fp32, and own_scatter adds them up in a fixed order.  Where k
+ * is a slab of the classes, tiles and parts are added to sums in fp32.
  */
 #ifndef LCE_CUDA_PRODUCT_CUH
 #define LCE_CUDA_PRODUCT_CUH

@@ -1,12 +1,10 @@
 /*
  * product_exponents.cuh - the end of a tile of the logits' product that stores exponentials (exponents.cuh),
- * or odds (odds.cuh), which differ in their format and in what they are relative to; or the gradient itself,
- * of rows whose sums are known (odds_slabs.cuh).
+ * odds (odds.cuh), or the gradient itself where the rows' sums are known (odds_slabs.cuh).
  *
- * It runs beside the other consumer's arithmetic (product_turns.cuh), in the registers that hold the sums.  A
- * thread has, of each 64 rows of the tile, 48 logits of a row and 48 of the one 8 below; the other logits of
- * a row are those of its three neighbours.  A warp looks through its logits for labels only where one of its
- * threads has a label among its own.
+ * It runs in the registers that hold the sums, beside the other consumer's arithmetic (product_turns.cuh).
+ * Of each 64 rows of the tile a thread has 48 logits of a row and 48 of the row 8 below; its three neighbours
+ * have the others of these rows.
  */
 #ifndef LCE_CUDA_PRODUCT_EXPONENTS_CUH
 #define LCE_CUDA_PRODUCT_EXPONENTS_CUH

@@ -1,17 +1,16 @@
 /*
- * product_split.h - how the last tiles of dinput are split along k: computed by the kernel from the count of
- * tokens (product_tiles.cuh), and by the host for its estimates (whose.c).
+ * product_split.h - how the last tiles of dinput are split along k.  The kernel computes it from the count of
+ * tokens (product_tiles.cuh), the host for its estimates (whose.c).
  *
- * If the last turn has fewer tiles than there are clusters, some would be idle.  Then each of these tiles is
- * split evenly into stints, as many as there are clusters for.  Clusters that are still left may take the
- * last part of every stint, some parts one after the other, while the others compute the first parts:
+ * If the last round has fewer tiles than clusters, each tile is split evenly into *stints*, as many as there
+ * are clusters for.  Clusters that are left may take the last part of every stint:
  *
  *     48 tiles, 66 clusters:    48 clusters   | 0 ............ 3/4 |
  *                               18 clusters   | 3/4 .. 1 | 3/4 .. 1 | 3/4 .. 1 |
  *
- * So all clusters work at few places of k at a time, and find the operands that they share in the L2 cache.
- * Nothing runs beside the end of a part, whose sums go to memory in fp32, so each end takes as long as some
- * steps of k: where two clusters would be left for the parts of 64 stints, the stints stay whole.
+ * So all clusters work at few places of k at a time, and find shared operands in the L2 cache.  The end of a
+ * part, whose fp32 sums go to memory, takes as long as some steps of k: where few clusters are left for many
+ * stints, stints stay whole.
  */
 #ifndef LCE_CUDA_PRODUCT_SPLIT_H
 #define LCE_CUDA_PRODUCT_SPLIT_H

@@ -1,17 +1,16 @@
 /*
- * product_tiles.cuh - the tiles of a product, and the order in which clusters take them.
+ * product_tiles.cuh - the tiles of a product, and the order in which clusters take them, which every block
+ * computes from the count of tokens in device memory.
  *
- * Every block computes this by itself, from the count of tokens in device memory.  A cluster's tile has
- * HEIGHT rows and WIDTH columns.  In each turn every cluster takes one tile: down some rows of tiles, then in
- * the next column, so that tiles which are computed at the same time share operands.  If the last turn has
- * too few tiles for all clusters, they may be split along k: product_split.h.
+ * A cluster takes one tile of HEIGHT x WIDTH a turn, down some rows of tiles, then in the next column: so
+ * tiles that are computed at the same time share operands.  The last turn's tiles may be split
+ * (product_split.h).
  *
- * Where dinput is summed over slabs, in memory, a tile has at most two parts, which are added to it in a
- * fixed order: what a stint gave away, which ends early, before the stint; of two stints the second one
- * first.  So a part waits for one of a cluster with a larger number, or of its own earlier turn.  Larger
- * numbers begin first, as they are given from the last block of the grid on, and blocks begin in the order of
- * their index: a cluster that waited for one that has no multiprocessor yet, because another kernel holds it
- * and waits for this one to end, would wait for ever.
+ * Where dinput is summed over slabs, the at most two parts of a tile are added in a fixed order: what a stint
+ * gave away before the stint; of two stints the second one first.  So a part waits for one of a cluster with
+ * a larger number, or of its own earlier turn.  That cluster must be running: if it had no multiprocessor
+ * yet, and the kernel that holds it waits for this one to end, both would wait for ever.  Blocks begin in the
+ * order of their index, so clusters are numbered from the last block on.
  */
 #ifndef LCE_CUDA_PRODUCT_TILES_CUH
 #define LCE_CUDA_PRODUCT_TILES_CUH

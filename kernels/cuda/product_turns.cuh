@@ -1,23 +1,21 @@
 /*
- * product_turns.cuh - the logits and dweight on Hopper's matrix units: products with short sums and much to
- * write.
+ * product_turns.cuh - the logits and dweight on Hopper's matrix units: short sums, and much to write.
  *
  *     out[m, n] = alpha a[m, k] b[n, k]^T                     the logits: m is tokens
  *     out[m, n] = beta out + alpha a[k, m]^T b[k, n]          dweight: k is tokens
  *
- * In product.cuh both consumers work on the same tile, so the matrix units stand still while its end is
- * converted and stored.  With sums over 1024 to 2048, and old values to add, that is up to a fifth of the
- * time.  Here the consumers take tiles in turn, and one's end of a tile runs beside the other's arithmetic:
+ * In product.cuh both consumers work on one tile, so the matrix units stand still while it is converted and
+ * stored: here that would be up to a fifth of the time.  So consumers take tiles in turn, and one's end of a
+ * tile runs beside the other's arithmetic:
  *
  *     consumer 0   | multiplies tile 0 | its end .. |  multiplies tile 2 | its end .. |
  *     consumer 1                       | multiplies tile 1  | its end .. | multiplies tile 3 ...
  *
- * A tile of one block has 64 Down x 64 Right sums, all in the registers of one warp group.  The two blocks of
- * a cluster share the operand of the longer side: each fetches half of it at every step, for both.
+ * A block's tile has 64 Down x 64 Right sums, all in the registers of one warp group.  The two blocks of a
+ * cluster share the operand of the longer side: each fetches half of it for both.
  *
- * Sums of 16 bits are added to old values that were fetched into the staging, and are rounded once.  Sums of
- * 32 bits are added in memory by the copy that stores them, which rounds once, too (and may take numbers
- * below 1.2e-38 for 0).  Each element gets one sum a launch, so their order is that of the launches.
+ * 16-bit sums are added to old values that were fetched into the staging; 32-bit sums are added in memory by
+ * the bulk copy that stores them, which may flush numbers below 1.2e-38 to 0.  Both round once.
  */
 #ifndef LCE_CUDA_PRODUCT_TURNS_CUH
 #define LCE_CUDA_PRODUCT_TURNS_CUH
@@ -273,7 +271,7 @@ __device__ inline void pause(uint32_t nanoseconds)
         __nanosleep(nanoseconds);
 }
 
-/* Stores what is staged. */
+/* Stores what is staged.  Each element gets one addition a launch, so their order is that of the launches. */
 template <bool Wide, typename S>
 __device__ inline void store_staged(const lce_own_args &a, const OwnTile &t, uint32_t staging, int first,
                                     uint32_t spread)

@@ -1,25 +1,15 @@
 /*
- * row.cuh - the arithmetic of one row of logits: partial sums that can be combined in any grouping, the
- * row's factors, its loss, and the gradient of one logit or of a thread's share of them.
+ * row.cuh - the arithmetic of one row of logits: partial sums that can be combined in any grouping, the row's
+ * factors and loss, the gradient of a logit.  L is the type of the logits, T that of the bias.
  *
- * The label's logit is kept apart from the sums over the others.  Where the softmax is peaked the gradient
- * consists of 1 - p of the label, and the loss is about as small.  As a difference of two numbers near 1, or
- * of two near the log-sum-exp, it would lose its digits.  The sum over the others is a sum of small numbers
- * and keeps them:
+ * The label's logit is kept apart from the sums over the others.  Where the softmax is peaked, 1 - p of the
+ * label and the loss are small; as a difference of two numbers near 1, or near the log-sum-exp, they would
+ * lose their digits, and as a sum of small numbers they keep them:
  *
  *     S' = sum over c != y of exp(z_c - m)      1 - p_y = S' / (S' + exp(z_y - m))
  *     ce = lse - z_y = log(1 + exp(t)),         t = (m - z_y) + log S'
- *
- * For the same reason the largest logit is subtracted before anything is rounded: `power` (fast.cuh) has it
- * from a fused multiply-add, whose product is exact.  It requires logits below 2.3e38 in size, so that the
- * product is finite.
- *
- * The entropy is a sum of positive numbers for that reason, too:
- *
- *     H = p_y ce + sum over c != y of p_c (lse - z_c)
- *       = p_y ce + (S' (lse - m) - M) / Z,       M = sum over c != y of (z_c - m) exp(z_c - m) <= 0
- *
- * L is the type of the logits, T that of the bias.  This file does not depend on where a row lies.
+ *     H  = p_y ce + sum over c != y of p_c (lse - z_c)
+ *        = p_y ce + (S' (lse - m) - M) / Z,     M = sum over c != y of (z_c - m) exp(z_c - m) <= 0
  */
 #ifndef LCE_CUDA_ROW_CUH
 #define LCE_CUDA_ROW_CUH

@@ -1,29 +1,21 @@
 /*
- * run.c - one run on the GPU: puts all work on the stream, in order.
+ * run.c - one run on the GPU: puts all work on the stream, in order.  z: logits, g: their gradient.
  *
- *     prepare     count tokens, find their states and places
+ *     first        prepare: counts tokens, finds the state and the place of each
+ *     each chunk   as one of the kinds below, after its rows of x were gathered if rows go by an index
+ *     at the end   the labels' share of dweight (odds); dweight and dbias in their own type; rows of dinput
+ *                  that no chunk made; the loss
  *
- *     for each chunk of tokens, one of these:
- *       plain     (gather)  logits = x weight^T   softmax: loss, and logits become g   dweight += g^T x
- *                 dbias += column sums of g   dinput = g weight  (scatter)
- *       odds      (gather)  the labels' logits   e = odds of x weight^T   loss, and x becomes factor x
- *                 dweight += e^T (factor x)   dinput = factor (e weight) + the label's part  (scatter)
- *       slabs     (gather)  for each slab: logits = x slab^T   scan
- *                 now the loss is known, and again for each slab: logits = x slab^T   logits become g
- *                 the slab's dweight and dbias   dinput += g slab
- *       borrowed  as plain or odds, without the rows of dweight that are borrowed for the logits; then, for
- *                 the classes of these rows, in stages: (gather)  for each slab: logits = x slab^T
- *                 logits become g   the slab's dweight; where there are odds, g = gradient of x slab^T
- *       segments  as plain or slabs, each of a plan of its own; or, with odds, of one gradient at a time:
- *                 (gather)  the labels' logits; for each slab: e = odds of x slab^T   the rows' sums
- *                 dinput += e slab; and in another, of more tokens: (gather); for each slab:
- *                 g = gradient of x slab^T   the slab's dweight
- *       parts     the first run as the first pass of slabs, the second as the second, with the sums that were
- *                 made at its beginning of all ranks'; slabs may be whole rows
- *       exchanged both in one run, of whole rows whose logits are kept in between: exchange.c
- *
- *     at the end  the labels' share of dweight, where there are odds
- *                 dweight and dbias in their type, rows of dinput that no chunk made, the loss
+ *     plain      z = x weight^T   softmax: the loss, and z becomes g   dweight += g^T x   dinput = g weight
+ *     odds       the labels' logits   e = odds of x weight^T   the loss, and x becomes factor x
+ *                dweight += e^T (factor x)   dinput = factor (e weight) + the label's part
+ *     slabs      for each slab of classes: z, scan.  Now the loss is known; for each slab again: z, which
+ *                becomes g; dweight of the slab; dinput += g slab
+ *     borrowed   plain or odds without the borrowed rows of dweight; stages make those (borrow.c)
+ *     segments   plain or slabs, each segment as a plan of its own; with odds, for each slab, either e, the
+ *                rows' sums, dinput += e slab; or g and dweight of the slab (segments.c)
+ *     parts      the first pass of slabs is a run, the second another one; with LCE_EXCHANGE both are one
+ *                (exchange.c)
  */
 #include <float.h>
 #include <math.h>

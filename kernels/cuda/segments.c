@@ -1,28 +1,22 @@
 /*
- * segments.c - keeps logits in the caller's buffer for dinput, whose rows are written one block at a time.
+ * segments.c - lets dinput's buffer hold logits during the run, where dweight's cannot (borrow.c).
  *
- * Until a token's dinput is computed the contents of its row do not matter.  So where dweight's rows cannot
- * be borrowed (borrow.c), as they are added to, the rows of the tokens that come later hold the logits, and
- * the sums of dinput:
+ * A token's row of dinput means nothing before its block is computed.  So the rows of later tokens hold the
+ * block's logits, and the fp32 sums of its dinput where that is summed over slabs of classes:
  *
- *     dinput:  | done ..... | the block under way | later tokens: logits ............... | sums of dinput |
+ *     dinput:  | done | rows of the block | later tokens: logits ........ | sums of dinput |
  *
- * There is less and less of that memory towards the end.  So tokens are taken in segments, each with blocks
- * and slabs of its own, which are the fastest that fit: with many tokens the first segments have whole rows
- * and three products, the others slabs and four.  A block's sums are rounded into its rows when its logits
- * are no longer needed; so if there are sums, logits may lie in the block's own rows, too.  What does not fit
- * into dinput lies in the workspace.
+ * That room shrinks towards the end.  So tokens are cut into *segments*, each with the sizes of block and
+ * slab that are the fastest there: with many tokens the first have whole rows (three products), the others
+ * slabs (four).  What does not fit into dinput lies in the workspace.
  *
- * Products of ours take the counted tokens alone, one after the other.  Their dinput is made in that order,
- * too, in the first rows of the buffer, as only the device knows where they belong.  A token's row never
- * comes before its place in the order, so at the end all rows are moved in place, from the last one on.
- * Until it has its dinput, a block's rows hold its gathered rows of the input.  Their segments always have
- * slabs.  With odds (odds_slabs.cuh) dinput comes first, and a segment of more tokens makes the dweight of
- * several such: it has no sums of dinput to keep, and the fewer the segments, the less often dweight, which
- * may be larger than all else, is read and written:
+ * Our own products make dinput of the counted tokens one after the other in the first rows of the buffer, as
+ * only the device knows where they belong; cuda_expand moves them at the end.  Their segments always have
+ * slabs.  With odds (odds_slabs.cuh) several segments make dinput, then one makes the dweight of all their
+ * tokens, so that dweight is read and written less often:
  *
- *     dinput:  | done | dinput's blocks ... | later tokens: odds ......................... | sums of dinput |
- *              | done | done, of all these  | later tokens: gathered rows of all these, again ... | g |
+ *     dinput:  | done | dinput of these blocks ... | later tokens: odds ............. | sums of dinput |
+ *              | done | done ..................... | later tokens: x of these blocks, gathered again | g |
  */
 #include "chunk.h"
 #include "cuda.h"

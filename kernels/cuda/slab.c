@@ -1,14 +1,12 @@
 /*
  * slab.c - estimates the time of blocks of tokens by slabs of classes, and chooses their sizes.
  *
- * With slabs a block of tokens needs no room for all of its logits.  So the block can be large, and dweight
- * is read and written less often.  In return all logits but the last slab's are computed twice.  Further
- * costs: each slab has launches, and products that must fill the GPU by themselves; dinput is summed in fp32
- * and moved once a slab, which is little if slabs are wide; and the weight is read three times a block,
- * which matters if blocks are small.
+ * With slabs a block needs no room for all of its logits, so it can be large, and dweight is read and written
+ * less often.  In return all logits but the last slab's are computed twice, each slab has launches of its
+ * own, dinput is moved once a slab, and the weight is read three times a block.
  *
- * The rates are those of chunk.c, also for a chunk that is not cut, so that the two can be compared.  The
- * estimates of slabs met what was measured on an H200 within 7 % (two shapes, budgets from 0.5 to 256 MiB).
+ * Rates are those of chunk.c.  On an H200 estimates met what was measured within 7 % (two shapes, budgets
+ * from 0.5 to 256 MiB).
  */
 #include "slab.h"
 

@@ -1,22 +1,14 @@
 /*
- * slab.cu - the two passes over a slab of logits (some tokens by some classes), which never sees a whole
- * row.
+ * slab.cu - the two passes over a slab of logits (some tokens by some classes), which never sees a whole row.
  *
- * `scan` adds a slab to the sums of each row: largest logit and sum of exponentials without the label's, sum
- * of w z, the label's logit.  With the last slab the row's loss is known.  `gradient` then replaces a slab's
- * logits, computed again, by their gradient: each row's log-sum-exp is known by then, so no element depends
- * on another.
+ * `scan` adds a slab to the sums of each row; with the last slab the loss is known.  `gradient` replaces a
+ * slab's logits, computed again, by their gradient.  For a vocabulary in parts a scan's sums are one rank's
+ * partial result, and `parts` combines all ranks'.
  *
- *     row:  | slab 0: classes 0 .. 4095 | slab 1: 4096 .. 8191 | ... | the last, shorter |
- *
- * A CTA takes one row of the slab, 256 threads with a vector of 16 bytes each per round; without options,
- * four rounds at once, whose loads are all under way before the first is used.  If gradients are narrower
- * than logits they go into the front half of their row.  Then round i overwrites logits of rounds up to i / 2
- * only, so one barrier, between the loads and the stores of the rounds that are done at once, suffices.  If
- * they are as wide, each thread overwrites what it read.  Sums are combined in a fixed order.
- *
- * The same two passes serve a vocabulary in parts: the sums of a scan are then one rank's partial result, and
- * those that `gradient` reads are made of all ranks' by `parts`.
+ * A CTA takes one row of the slab, 256 threads with a vector of 16 bytes each a round.  Gradients that are
+ * narrower than logits go into the front half of their row: round i overwrites logits of rounds up to i / 2
+ * only, so one barrier between loads and stores suffices.  If they are as wide, each thread overwrites what
+ * it read.
  */
 #include <type_traits>
 

@@ -1,4 +1,4 @@
-/* slab.h - chooses the numbers of tokens and classes at a time when logits are computed twice. */
+/* slab.h - chooses the numbers of tokens and classes at a time when logits are computed twice (slab.c). */
 #ifndef LCE_CUDA_SLAB_H
 #define LCE_CUDA_SLAB_H
 

@@ -1,5 +1,4 @@
-/* slabs.c - puts the kernels of slabs on the stream: the passes of slab.cu, and the final rounding of
- * dinput. */
+/* slabs.c - launches the passes over slabs (slab.cu), and the final rounding of dinput. */
 #include "cuda.h"
 
 /* Where the sums of the block's rows lie that begins with row FIRST. */

@@ -1,33 +1,24 @@
 /*
- * softmax.cu - the pass over a chunk of logits: computes each row's loss and, in place, its gradient.
+ * softmax.cu - the pass over a chunk of logits: each row's loss and, in place, its gradient.
  *
- * A cluster of CTAs takes one row.  Each thread loads its share, VECTORS times 16 bytes, into registers, all
- * loads in flight at once; each warp finds its largest logit and its sum of exponentials, and every warp adds
- * up those of all warps of the cluster through distributed shared memory; then the gradient is computed from
- * the same registers and written once.  So a row is read once and written once.  Partial results are combined
- * in a fixed order.
- *
- * The pass depends on keeping the row in registers: in local memory, where an index that is not constant
- * would put it, it runs at half the rate.  The build fails if a kernel uses local memory (cuda.cmake).
+ * A cluster of CTAs takes one row and reads and writes it once: a thread loads VECTORS times 16 bytes into
+ * registers, sums are combined through distributed shared memory in a fixed order, and the gradient comes
+ * from the same registers.  In local memory that would take twice the time: the build fails if a kernel uses
+ * any (cuda.cmake).
  *
  *     row:  | CTA 0: vectors 0 .. 512 K | CTA 1 | CTA 2 | CTA 3 |     thread t has (cta K + k) 512 + t, k < K
  *
- * Logits are of type L, gradients of type T.  Where L is fp32 and T has 16 bits (`wide`), the gradient goes
- * into the front half of its own row, whose rows then lie 2 stride elements of T apart:
+ * Logits have type L, gradients type T.  Where L is fp32 and T has 16 bits (`wide`), the gradient goes into
+ * the front half of its own row, whose rows then lie 2 stride elements of T apart:
  *
  *     | z_0 z_1 z_2 ...       fp32 ... |   becomes   | g_0 g_1 ... 16 bit | what was there |
  *
- * In place is safe because of one barrier.  A gradient written at byte 2c lies over a logit that some other
- * thread, in some other CTA of the cluster, has to read.  But every thread first loads all that it will ever
- * read of the row (its vectors) and then arrives at the cluster's barrier, with release; and every thread
- * writes only after it has waited there, with acquire.  So each read of the row happens before each write to
- * it.  Rows share no byte.  `general` and `loop`, which may read twice, have their own arguments below.
+ * A gradient may overwrite a logit that another CTA reads.  But every thread loads all that it will ever read
+ * before it arrives at the cluster's barrier (release), and writes only after it has waited there (acquire).
+ * `general` and `loop` may read twice: see there.
  *
- * `plain` supports none of the options that need a logit's own class (bias, softcap, smoothing) and no
- * entropy; class weights without smoothing are only the label's; `entropic` is plain with the entropy and its
- * gradient; `general` supports all.  With fp32 logits plain keeps the exponentials of the sum for the
- * gradient, which takes no further registers there: one exponential per element instead of two.  `loop` reads
- * the row twice, takes any length and needs no cluster: it is all that GPUs of compute capability 8.x have.
+ * `plain` has no bias, softcap, smoothing or entropy; `entropic` adds the entropy and its gradient; `general`
+ * has all.  `loop` needs no cluster: GPUs of compute capability 8.x have it alone.
  */
 #include <cooperative_groups.h>
 #include <type_traits>

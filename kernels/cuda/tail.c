@@ -1,8 +1,9 @@
-/* tail.c - puts the kernels of tail.cu on the stream: the share of the three products of the last classes,
- * which are not passed to the matrix library.
+/*
+ * tail.c - launches tail.cu: the share of the last classes, which cuBLASLt does not get, in each product.
  *
  * dinput's tail is computed first, in fp32, and the product adds to it: with both parts rounded to the
- * result's type the error was an eighth larger than PyTorch's. */
+ * result's type the error was an eighth larger than PyTorch's.
+ */
 #include <stdio.h>
 
 #include "cuda.h"

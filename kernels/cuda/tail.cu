@@ -1,16 +1,11 @@
 /*
- * tail.cu - computes the share of the three products of the last classes of the vocabulary, at most 7, so
- * that the extents passed to the matrix library are multiples of 8.
+ * tail.cu - the share of the vocabulary's last classes, at most 7, in the three products.
  *
  *     |  0 .. V0 - 1: cuBLASLt, V0 = V - V mod 8  | V0 .. V - 1: here |
  *
- * Matrix libraries have fast kernels for rows that are multiples of 16 bytes; at V = 50257 they use one that
- * is several times slower for the whole product.  The tail is too narrow for matrix units, and cheap: each
- * kernel reads the hidden states once, or writes dinput once.
- *
- * T is the type of hidden states, weight and gradients g, Out that of the result; dinput's is fp32, as the
- * product adds to it.  Loads are 16 bytes wide where rows begin at such addresses and the whole vector is
- * inside, and single elements elsewhere.  All sums have a fixed order.
+ * Where rows are no multiple of 16 bytes (V = 50257) matrix libraries take a kernel that is several times
+ * slower for the whole product.  T is the type of hidden states, weight and g, Out that of the result;
+ * dinput's is fp32, as the product adds to it.  All sums have a fixed order.
  */
 #include "device.cuh"
 

@@ -1,6 +1,6 @@
 /*
- * tokens.cu - the work before, between and after the products: counting and compacting tokens, moving rows,
- * column sums for the bias, the final roundings, the sum of the losses.  All sums have a fixed order.
+ * tokens.cu - the work around the products: counts and compacts tokens, moves rows, sums columns for the
+ * bias, rounds at the end, adds up the losses.  All sums have a fixed order.
  */
 #include <math_constants.h>
 

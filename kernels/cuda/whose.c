@@ -1,25 +1,19 @@
 /*
- * whose.c - estimates the time of chunks with products of ours and with cuBLASLt's, to choose between them.
+ * whose.c - estimates the time of chunks with our products and with cuBLASLt's, to choose between them.
  *
- * Our products have tiles of a fixed size, of 256 tokens where the result has rows of tokens, so chunks that
- * are no multiple of that compute rows that are not needed; and each cluster of two blocks computes one tile
- * after the other, so some clusters idle in the last round.  Their times follow from that:
+ * Our products compute whole tiles, of rows that nobody needs, too; and a cluster of two blocks computes one
+ * tile after the other, so clusters idle in the last round.  Their times follow from that:
  *
  *     logits    rounds of tiles of 256 tokens x 192 classes, over H
- *     dweight   rounds of tiles of 192 classes x 256 of H, or of 256 x 192, over the tokens, beside what is
- *               read and written
- *     dinput    rounds of tiles of 256 tokens x 256 of H, or x 192, over the classes; the last round's tiles
- *               are split along the classes (product_split.h)
+ *     dweight   rounds of tiles of 192 classes x 256 of H, or 256 x 192, over the tokens; and its traffic
+ *     dinput    rounds of tiles of 256 tokens x 256 or 192 of H, over the classes; the last round's tiles are
+ *               split along the classes (product_split.h)
  *
- * cuBLASLt chooses among many sizes of tiles, so its rates hardly depend on the shape, except that its tiles
- * take 64 tokens at a time and those of dinput 128 of H; and the last classes of a vocabulary that is no
- * multiple of 8 are computed elsewhere (tail.c).  Where exponentials are stored in the place of logits
- * (exponents.c), our product makes those in either case, and only dweight and dinput are chosen.
+ * cuBLASLt has many sizes of tiles, so its rates hardly depend on the shape.  Where exponentials are stored
+ * (exponents.c) our product makes the logits in either case.
  *
- * Rates are those of an H200 in bf16: fitted to the kernels' times of every other shape of
- * tests/data/cross_entropy_whose.tsv, and rounded in view of all of them.  That
- * cuBLASLt's dinput goes by 128 of H, not 256, was seen at H = 640 later, and moves none of the table's
- * shapes by more than the fit is off.
+ * Rates are those of an H200 in bf16, fitted to every other shape of tests/data/cross_entropy_whose.tsv and
+ * rounded in view of all of them.
  */
 #include "chunk.h"
 #include "product_split.h"
