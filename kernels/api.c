@@ -154,3 +154,12 @@ int lce_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void
     int status = lce_buffers_check(plan, buffers);
     return status ? status : plan->library->operations->run(plan, buffers, stream);
 }
+
+#ifdef LCE_NO_CUDA
+int lce_cuda_open(struct lce **library)
+{
+    return lce_fail(LCE_BACKEND_MISSING,
+                    "lce_open: this library was built without nvcc, so it has no LCE_CUDA; build it "
+                    "where nvcc is, or use LCE_CPU");
+}
+#endif

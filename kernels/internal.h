@@ -32,7 +32,7 @@ struct lce_plan {
 };
 
 int lce_cpu_open(struct lce **library);
-int lce_cuda_open(struct lce **library); /* in cuda/, or in no_cuda.c if there was no nvcc */
+int lce_cuda_open(struct lce **library); /* in cuda/, or in api.c if there was no nvcc */
 
 /* Writes the line of lce_message() and returns STATUS. */
 int lce_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));

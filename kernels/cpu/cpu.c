@@ -13,7 +13,6 @@
 
 #include "cpu.h"
 #include "half.h"
-#include "matmul.h"
 
 enum { BLOCK = 64 };
 

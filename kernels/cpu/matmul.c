@@ -4,7 +4,7 @@
  * Every lane is a sum of its own, and products are not fused with additions: so wider registers (chosen at
  * run time) change the time and no bit of the result.
  */
-#include "matmul.h"
+#include "cpu.h"
 
 enum { ROWS = 4, LANES = 8, COLUMNS = 2 * LANES };
 

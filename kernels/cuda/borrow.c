@@ -19,9 +19,7 @@
  * With our own products in bf16 the rows hold odds instead of logits (odds.cuh), and the product of a stage's
  * logits stores g itself (odds_slabs.cuh).
  */
-#include "chunk.h"
 #include "cuda.h"
-#include "slab.h"
 
 enum {
     MOST_CHUNK = 2048,

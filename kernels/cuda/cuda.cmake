@@ -13,6 +13,6 @@ vs_fatbin(product cuda/product.cu OPTIONS -DNDEBUG -gencode arch=compute_90a,cod
 list(APPEND LCE_IMAGES ${CMAKE_CURRENT_BINARY_DIR}/product.fatbin)
 set_source_files_properties(cuda/image.S PROPERTIES OBJECT_DEPENDS "${LCE_IMAGES}"
   COMPILE_OPTIONS "-Wa,-I${CMAKE_CURRENT_BINARY_DIR}")
-target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/find.c cuda/chunk.c cuda/whose.c cuda/slab.c cuda/run.c cuda/exchange.c cuda/slabs.c cuda/borrow.c cuda/segments.c cuda/products.c cuda/tail.c cuda/product.c cuda/exponents.c cuda/odds.c cuda/launch.c cuda/gemm.c
+target_sources(linear_cross_entropy_objects PRIVATE cuda/cuda.c cuda/plan.c cuda/find.c cuda/chunk.c cuda/whose.c cuda/slab.c cuda/run.c cuda/borrow.c cuda/segments.c cuda/products.c cuda/product.c cuda/exponents.c cuda/odds.c cuda/launch.c cuda/gemm.c
              cuda/libraries.c cuda/image.S)
 target_include_directories(linear_cross_entropy_objects SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})

@@ -3,7 +3,8 @@
 #define LCE_CUDA_CUDA_H
 
 #include "args.h"
-#include "gemm.h"
+#include "chunk.h"
+#include "libraries.h"
 #include "product_args.h"
 
 enum {
@@ -188,50 +189,6 @@ static inline bool cuda_sums_dinput(const struct cuda_plan *plan)
     return p->dtype != LCE_F32 || (cuda_sliced(plan) && plan->compacts);
 }
 
-/* plan.c */
-int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
-                     struct lce_plan **plan);
-void cuda_plan_destroy(struct lce_plan *plan);
-/* Sets COLUMNS of the logits at a time; rows begin at cache lines. */
-void cuda_slice(struct cuda_plan *plan, int64_t columns);
-/* Bytes of the workspace without cuBLASLt's scratch, with CHUNK tokens at a time; sets the layout. */
-size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk);
-/* products.c: creates the products of every shape that a run has; the largest scratch of any. */
-int cuda_make_products(struct cuda_plan *plan, size_t scratch);
-size_t cuda_most_scratch(const struct cuda_plan *plan);
-void cuda_drop_products(struct cuda_plan *plan);
-/* find.c */
-int cuda_find_kernels(struct cuda_plan *plan);
-
-/* run.c */
-int cuda_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream);
-/* Whether the library's context is current; CALL is named if it is not. */
-int cuda_right_context(const struct cuda_library *library, const char *call);
-
-/* borrow.c: whether dweight's buffer may hold logits; how many rows of it CHUNK tokens' logits take, with
-   what does not lie in the workspace, and where all of that begins, in bytes; chooses a chunk and the stages,
-   if they are faster than BEFORE seconds, by the estimates of cuBLASLt's products, or of ours for OWN, unless
-   that is NULL; fills the plan of a stage, without products and kernels. */
-struct lce_slab_shape;
-struct lce_chunk_shape;
-struct cuda_run;
-bool cuda_may_borrow(const struct cuda_plan *plan);
-int64_t cuda_borrowed(const struct cuda_plan *plan, int64_t chunk, struct cuda_layout *layout);
-bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape,
-                        const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
-                        double before);
-void cuda_borrow_rest(const struct cuda_plan *plan, int stage, struct cuda_plan *rest);
-
-/* segments.c: the same with rows of dinput.  *CHUNK and the columns become the first segment's.  At the end
- * the rows of dinput are moved to where they belong, if they were made in the order of the index. */
-bool cuda_may_segment(const struct cuda_plan *plan);
-bool cuda_segments_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape,
-                          const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
-                          double before);
-int cuda_expand(const struct cuda_run *run);
-void cuda_segment(const struct cuda_plan *plan, int index, struct cuda_plan *segment);
-int32_t cuda_segment_blocks(const struct cuda_plan *plan); /* of all that make dinput */
-
 /* One run. */
 struct cuda_run {
     const struct cuda_plan *plan;
@@ -244,37 +201,104 @@ struct cuda_run {
     int block;   /* of a segment, which one this is about */
 };
 
-/* The arguments of the softmax for the rows from FIRST on. */
-struct lce_softmax_args cuda_softmax_args(const struct cuda_run *run, int64_t first);
-/* Whether that takes a pass that supports all options. */
-enum cuda_kind cuda_kind(const struct lce_softmax_args *arguments);
-
 /* The classes that the logits' buffer holds, and the products of their shape. */
 struct cuda_slab {
     int64_t begin, columns;
     int64_t tail; /* how many of the last columns the products leave out */
     const struct cuda_products *products;
 };
-/* slabs.c: adds the slab to the sums of the rows from FIRST on; turns its logits into g; at the end of a
- * block copies its dinput, if that is a sum, to the caller's buffer. */
-int cuda_slab_scan(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
-int cuda_slab_gradient(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
-int cuda_slab_store(const struct cuda_run *run, int64_t first, int64_t rows);
-/* The losses and the sums of the rows from FIRST on, from all ranks' partial results. */
-int cuda_parts(const struct cuda_run *run, int64_t first, int64_t rows);
 
-/* run.c: the two halves of a chunk with an exchange between them: its logits and partial results; then its
- * gradients.  exchange.c: all chunks so. */
-int cuda_first_half(const struct cuda_run *run, int64_t first, int64_t rows);
-int cuda_second_half(const struct cuda_run *run, int64_t first, int64_t rows);
-int cuda_exchanged(const struct cuda_run *run);
-
-/* tail.c: how many of the last classes do not go through cuBLASLt, and their share of each product. */
-struct cuda_sum { /* out = beta out + ... */
+/* A result that is added to: out = beta out + ... */
+struct cuda_sum {
     void *out;
     int64_t stride;
     float beta;
 };
+
+/* ---- plan.c ---- */
+
+int cuda_plan_create(struct lce *library, const struct lce_problem *problem, int mode, int64_t chunk,
+                     struct lce_plan **plan);
+void cuda_plan_destroy(struct lce_plan *plan);
+/* Sets COLUMNS of the logits at a time; rows begin at cache lines. */
+void cuda_slice(struct cuda_plan *plan, int64_t columns);
+/* Bytes of the workspace without cuBLASLt's scratch, with CHUNK tokens at a time; sets the layout. */
+size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk);
+
+/* ---- products.c, find.c: cuBLASLt's products of every shape that a run has, and the kernels ---- */
+
+int cuda_make_products(struct cuda_plan *plan, size_t scratch);
+size_t cuda_most_scratch(const struct cuda_plan *plan); /* of any of the products */
+void cuda_drop_products(struct cuda_plan *plan);
+int cuda_find_kernels(struct cuda_plan *plan);
+
+/* ---- borrow.c ---- */
+
+bool cuda_may_borrow(const struct cuda_plan *plan);
+/* How many rows of dweight a chunk of CHUNK tokens borrows, 0 if there are too few; sets where in dweight and
+ * in the workspace the chunk's parts lie. */
+int64_t cuda_borrowed(const struct cuda_plan *plan, int64_t chunk, struct cuda_layout *layout);
+/* Sets the fastest chunk and its stages, and *CHUNK, if all takes less than BEFORE seconds; whether it does.
+ * OWN is the shape for the estimates of our products, NULL if they are cuBLASLt's; GIVEN: *CHUNK stays. */
+bool cuda_borrow_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape,
+                        const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
+                        double before);
+/* Makes REST the plan of a stage, without products and kernels. */
+void cuda_borrow_rest(const struct cuda_plan *plan, int stage, struct cuda_plan *rest);
+
+/* ---- segments.c: the same with rows of dinput ---- */
+
+bool cuda_may_segment(const struct cuda_plan *plan);
+/* *CHUNK and the columns become the first segment's. */
+bool cuda_segments_choose(struct cuda_plan *plan, const struct lce_slab_shape *shape,
+                          const struct lce_chunk_shape *own, int64_t *chunk, bool given, uint64_t budget,
+                          double before);
+void cuda_segment(const struct cuda_plan *plan, int index, struct cuda_plan *segment);
+int32_t cuda_segment_blocks(const struct cuda_plan *plan); /* of all that make dinput */
+
+/* ---- run.c ---- */
+
+int cuda_run(const struct lce_plan *plan, const struct lce_buffers *buffers, void *stream);
+/* Whether the library's context is current; CALL is named if it is not. */
+int cuda_right_context(const struct cuda_library *library, const char *call);
+
+/* ---- launch.c.  FIRST and ROWS are of a block's rows ---- */
+
+int cuda_launch(const struct cuda_run *run, CUfunction function, unsigned int blocks, unsigned int threads,
+                const void *arguments);
+int cuda_launch_product(const struct cuda_run *run, CUfunction function,
+                        const struct lce_own_args *arguments);
+
+int cuda_prepare(const struct cuda_run *run);
+/* Copies rows by index between the caller's matrix and the chunk's: of the input, or GATHER false, dinput. */
+int cuda_move_rows(const struct cuda_run *run, bool gather, int64_t first, int64_t rows);
+int cuda_dbias(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
+int cuda_store_weights(const struct cuda_run *run); /* dweight and dbias, where they were summed elsewhere */
+/* Writes the rows of dinput that no chunk has made, of COUNT tokens from FIRST on. */
+int cuda_blank(const struct cuda_run *run, int64_t first, int64_t count);
+int cuda_reduce(const struct cuda_run *run);
+/* Moves the rows of dinput to where they belong, if they were made in the order of the index. */
+int cuda_expand(const struct cuda_run *run);
+/* lce_scale */
+int cuda_scale(const struct lce *library, void *matrix, uint64_t count, int dtype, const float *factor,
+               void *stream);
+
+/* The arguments of the softmax for the rows from FIRST on. */
+struct lce_softmax_args cuda_softmax_args(const struct cuda_run *run, int64_t first);
+/* Whether that takes a pass that supports all options. */
+enum cuda_kind cuda_kind(const struct lce_softmax_args *arguments);
+int cuda_softmax(const struct cuda_run *run, int64_t first, int64_t rows);
+
+/* Adds the slab to the sums of the rows. */
+int cuda_slab_scan(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
+/* Turns its logits into g. */
+int cuda_slab_gradient(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
+/* At the end of a block, copies its dinput, if that is a sum, to the caller's buffer. */
+int cuda_slab_store(const struct cuda_run *run, int64_t first, int64_t rows);
+/* The losses and the sums of the rows, from all ranks' partial results. */
+int cuda_parts(const struct cuda_run *run, int64_t first, int64_t rows);
+
+/* How many of the last classes do not go through cuBLASLt, and their share of each product. */
 int64_t cuda_tail_of(const struct lce_problem *problem);
 int cuda_tail_logits(const struct cuda_run *run, const struct cuda_slab *slab, const void *x, int64_t rows);
 int cuda_tail_dinput(const struct cuda_run *run, const struct cuda_slab *slab, int64_t rows,
@@ -282,36 +306,39 @@ int cuda_tail_dinput(const struct cuda_run *run, const struct cuda_slab *slab, i
 int cuda_tail_dweight(const struct cuda_run *run, const struct cuda_slab *slab, const void *x, int64_t rows,
                       const struct cuda_sum *sum);
 
+/* ---- product.c: our own products, which skip ignored tokens and replace cuBLASLt's where they fit ---- */
+
 /* Bytes of a part of a tile of our dinput. */
 #define LCE_PART_SIZE ((size_t)LCE_PRODUCT_CLUSTER * LCE_TILE_M * LCE_TILE_N * sizeof(float))
 
-/* product.c: our own products, which skip ignored tokens and replace cuBLASLt's where they fit. */
 int cuda_own_open(struct cuda_library *library, const char *image);
 bool cuda_own_fits(const struct cuda_plan *plan); /* whether they can solve the problem */
 /* Whether the rows of all ranks are compacted, so that each may use them, whatever it does use: exchanged
  * rows must be of the same tokens everywhere. */
 bool cuda_own_compacts(const struct cuda_plan *plan);
 bool cuda_own_forced(const struct cuda_plan *plan); /* for measuring: used regardless of estimates */
+/* Bytes for parts of dinput's split tiles: of chunks of CHUNK tokens; where rows of dweight are borrowed. */
 size_t cuda_own_scratch(const struct cuda_plan *plan, int64_t chunk);
-int32_t cuda_own_orders(const struct cuda_plan *plan);
-int cuda_own_width(const struct cuda_plan *plan, int shift);
 size_t cuda_lent_parts(const struct cuda_plan *plan, int64_t chunk);
+int32_t cuda_own_orders(const struct cuda_plan *plan); /* how many numbers the order of parts needs */
+/* The width of tiles that a measurement asks for, at bit SHIFT of the proposals; 0: the faster one. */
+int cuda_own_width(const struct cuda_plan *plan, int shift);
 int cuda_own_logits(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
-bool cuda_own_logits_fit(const struct cuda_plan *plan);
+bool cuda_own_logits_fit(const struct cuda_plan *plan); /* beside cuBLASLt's other products */
 int cuda_own_exponents(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_own_dweight(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows,
                      const struct cuda_sum *sum);
 int cuda_own_dinput(const struct cuda_run *run, const struct cuda_slab *all, int64_t first, int64_t rows);
-/* By slabs: makes the sums of dinput, or adds a slab to them; stores the gradient of a slab of rows that were
- * kept. */
+/* By slabs: makes the sums of dinput, or adds a slab to them. */
 int cuda_own_dinput_sums(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first,
                          int64_t rows, bool add);
+/* Stores the gradient of a slab of rows whose sums were kept. */
 int cuda_own_gradient(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 
-/* exponents.c: exponentials in the place of logits.  Whether a plan may store them; whether this run does;
- * the sums that a row has beside them; their pass. */
-bool cuda_exponents_fit(const struct cuda_plan *plan);
-bool cuda_takes_exponents(const struct cuda_run *run);
+/* ---- exponents.c: exponentials in the place of logits ---- */
+
+bool cuda_exponents_fit(const struct cuda_plan *plan);      /* whether the plan may store them */
+bool cuda_takes_exponents(const struct cuda_run *run);      /* whether this run does */
 int32_t cuda_exponents_tiles(const struct cuda_plan *plan); /* of a row; 0: there are no exponentials */
 int32_t cuda_tiles_of(int64_t classes);
 /* Adds to LAYOUT and TOTAL what ROWS of TILES have beside their exponentials or odds. */
@@ -319,36 +346,34 @@ void cuda_exponents_lay_out(const struct cuda_plan *plan, int64_t rows, int32_t 
                             struct cuda_layout *layout, size_t *total);
 int cuda_exponents_pass(const struct cuda_run *run, int64_t first, int64_t rows);
 
-/* odds.c: odds in the place of exponentials.  Whether a plan that may store exponentials may store odds;
- * whether this run does; adds to LAYOUT and TOTAL what odds need of all tokens and classes; finds their
- * kernels. */
-bool cuda_odds_fit(const struct cuda_plan *plan);
+/* ---- odds.c: odds in the place of exponentials ---- */
+
+bool cuda_odds_fit(const struct cuda_plan *plan); /* as above; exponentials fit */
 bool cuda_takes_odds(const struct cuda_run *run);
+/* Adds to LAYOUT and TOTAL what odds need of all tokens and classes. */
 void cuda_odds_lay_out(const struct cuda_plan *plan, struct cuda_layout *layout, size_t *total);
 /* Whether this run counts the tokens of each class, so that the counters have to be 0 before. */
 bool cuda_counts_labels(const struct cuda_run *run);
-/* In the order of a run.  For each chunk: before the logits' product the gathered rows and the references;
- * after it the losses, the factors, and x times the factors, which cuda_odds_x says the place of; after
- * cuBLASLt's product of dinput, dinput.  After all chunks and stages: the labels' share of dweight. */
+/* In the order of a run.  Before the logits' product: the gathered rows and the references. */
 int cuda_odds_start(const struct cuda_run *run, int64_t first, int64_t rows);
+/* After it: the losses, the factors, and x times the factors, whose place is cuda_odds_x. */
 int cuda_odds_rows(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 void *cuda_odds_x(const struct cuda_run *run, int64_t first);
+/* After cuBLASLt's product of dinput: dinput. */
 int cuda_odds_dinput(const struct cuda_run *run, int64_t first, int64_t rows);
+/* After all chunks and stages: the labels' share of dweight. */
 int cuda_odds_labels(const struct cuda_run *run);
 /* By slabs: adds a slab's odds to the sums of the rows; at the end turns the sums of dinput into dinput. */
 int cuda_odds_fold(const struct cuda_run *run, const struct cuda_slab *slab, int64_t first, int64_t rows);
 int cuda_odds_store(const struct cuda_run *run, int64_t first, int64_t rows);
 
-/* launch.c */
-int cuda_launch(const struct cuda_run *run, CUfunction function, unsigned int blocks, unsigned int threads,
-                const void *arguments);
-/* lce_scale */
-int cuda_scale(const struct lce *library, void *matrix, uint64_t count, int dtype, const float *factor,
-               void *stream);
-int cuda_launch_product(const struct cuda_run *run, CUfunction function,
-                        const struct lce_own_args *arguments);
-int cuda_launch_cluster(const struct cuda_run *run, const struct cuda_softmax *softmax, int64_t rows,
-                        const void *arguments);
+/* Whether WHAT of the wanted is made by this pass. */
+static inline bool cuda_wants(const struct cuda_run *run, uint32_t what)
+{
+    static const uint32_t left_out[] = {
+        [DINPUT_PASS] = LCE_WANT_GRAD_WEIGHT | LCE_WANT_GRAD_BIAS, [DWEIGHT_PASS] = LCE_WANT_GRAD_INPUT};
+    return run->plan->base.problem.wants & what & ~left_out[run->plan->pass];
+}
 
 static inline void *cuda_at(const struct cuda_run *run, size_t offset)
 {

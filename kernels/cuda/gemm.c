@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "gemm.h"
+#include "libraries.h"
 
 static int failed(const struct lce_blas *blas, const char *what, cublasStatus_t status)
 {

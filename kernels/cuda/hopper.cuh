@@ -93,10 +93,6 @@ template <int Count> __device__ inline void registers_take()
 
 /* ---- bulk copies ---- */
 
-__device__ inline void map_prefetch(const CUtensorMap *map)
-{
-    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
 __device__ inline void tile_load(uint32_t to, const CUtensorMap *map, int32_t x, int32_t y, uint32_t barrier)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "

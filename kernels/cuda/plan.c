@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chunk.h"
 #include "cuda.h"
-#include "slab.h"
 
 #define MIB (UINT64_C(1) << 20)
 

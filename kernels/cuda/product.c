@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "chunk.h"
 #include "cuda.h"
 
 enum { LENT_SHARE = 6 };

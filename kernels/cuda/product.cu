@@ -28,9 +28,9 @@ static_assert(Dweight::width == LCE_WIDE && Narrow::width == LCE_NARROW, "not th
     {                                                                                                        \
         lce::own_exponents<F16, lce::EXPONENTIALS, Logits>(a);                                               \
     }                                                                                                        \
-    PRODUCT(dinput_##type, (lce::own_product<F16, false, LCE_PRODUCT_CLUSTER, LCE_WIDE>))                    \
-    PRODUCT(dinput_narrow_##type, (lce::own_product<F16, false, LCE_PRODUCT_CLUSTER, LCE_NARROW>))           \
-    PRODUCT(dinput_sums_##type, (lce::own_product<F16, true, LCE_PRODUCT_CLUSTER, LCE_WIDE>))                \
+    PRODUCT(dinput_##type, (lce::own_product<F16, false, LCE_WIDE>))                                         \
+    PRODUCT(dinput_narrow_##type, (lce::own_product<F16, false, LCE_NARROW>))                                \
+    PRODUCT(dinput_sums_##type, (lce::own_product<F16, true, LCE_WIDE>))                                     \
     PRODUCT(dweight_##type, (lce::own_turns<F16, false, Dweight>))                                           \
     PRODUCT(dweight_narrow_##type, (lce::own_turns<F16, false, Narrow>))                                     \
     PRODUCT(dweight_wide_##type, (lce::own_turns<F16, true, Dweight>))                                       \
@@ -38,7 +38,7 @@ static_assert(Dweight::width == LCE_WIDE && Narrow::width == LCE_NARROW, "not th
     extern "C" __global__ void __launch_bounds__(256)                                                        \
         lce_own_scatter_##type(const __grid_constant__ lce_own_rows_args a)                                  \
     {                                                                                                        \
-        lce::own_scatter<T, LCE_PRODUCT_CLUSTER>(a);                                                         \
+        lce::own_scatter<T>(a);                                                                              \
     }
 
 extern "C" __global__ void __launch_bounds__(LCE_PRODUCT_THREADS, 1)

@@ -60,11 +60,10 @@ template <int Stages> struct Turn {
 };
 
 /* A block's part of a cluster's tile: 128 rows of it. */
-template <int Cluster> constexpr int tile_height = Cluster *LCE_TILE_M;
-template <int Cluster, int Width>
-__device__ inline OwnTile own_tile(const OwnShape &s, int32_t turn, uint32_t rank)
+constexpr int tile_height = LCE_PRODUCT_CLUSTER * LCE_TILE_M;
+template <int Width> __device__ inline OwnTile own_tile(const OwnShape &s, int32_t turn, uint32_t rank)
 {
-    OwnTile t = tile_of<tile_height<Cluster>, Width>(s, turn);
+    OwnTile t = tile_of<tile_height, Width>(s, turn);
     t.m += static_cast<int32_t>(rank) * LCE_TILE_M;
     return t;
 }
@@ -96,28 +95,27 @@ __device__ inline void fetch_half(const lce_own_args &a, int32_t n, int32_t k, u
     }
 }
 
-template <typename T, int Cluster>
+template <typename T>
 __device__ inline void fetch(const lce_own_args &a, const OwnShape &s, const OwnTile &t, int32_t step,
                              uint32_t rank, uint32_t to, uint32_t full)
 {
-    static_assert(Cluster == 2, "each block fetches half of b");
+    static_assert(LCE_PRODUCT_CLUSTER == 2, "each block fetches half of b");
     const int32_t k = (s.k_first + step) * LCE_TILE_K;
     barrier_expect(full, T::stage);
     tile_load(to, &a.a, k, t.m, full);
     fetch_half<T>(a, t.n, k, rank, to + tile_a, full);
 }
 
-template <typename T, int Cluster>
+template <typename T>
 __device__ inline void produce(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
                                int32_t cluster, uint32_t rank)
 {
     Turn<T::Stages> at;
     for (int32_t turn = cluster; turn < s.turns; turn += s.clusters) {
-        const OwnTile t = own_tile<Cluster, T::Width>(s, turn, rank);
+        const OwnTile t = own_tile<T::Width>(s, turn, rank);
         for (int32_t step = t.k_begin; step < t.k_end; step++) {
             barrier_wait(shared.empty + 8 * at.stage, at.parity ^ 1);
-            fetch<T, Cluster>(a, s, t, step, rank, shared.stages + at.stage * T::stage,
-                              shared.full + 8 * at.stage);
+            fetch<T>(a, s, t, step, rank, shared.stages + at.stage * T::stage, shared.full + 8 * at.stage);
             at.next();
         }
     }
@@ -125,11 +123,11 @@ __device__ inline void produce(const lce_own_args &a, const OwnShape &s, const O
 
 /* ---- a consumer ---- */
 
-template <int Cluster> __device__ inline void release(uint32_t empty)
+/* Threads 0 and 1 of the warp group signal one block of the cluster each. */
+__device__ inline void release(uint32_t empty)
 {
-    /* thread 0 of the warp group signals its own block, thread 1 the other */
-    if (threadIdx.x % 128 < Cluster)
-        barrier_arrive(empty, Cluster == 1 ? 0 : threadIdx.x % 128);
+    if (threadIdx.x % 128 < LCE_PRODUCT_CLUSTER)
+        barrier_arrive(empty, threadIdx.x % 128);
 }
 
 template <bool F16, int Count>
@@ -150,13 +148,13 @@ __device__ inline void multiply_stage(float (&d)[Count], uint32_t stage, int con
 }
 
 /* Frees the stages of a tile in which this consumer has no rows. */
-template <int Stages, int Cluster>
+template <int Stages>
 __device__ inline void skip_tile(const OwnTile &t, const OwnShared &shared, Turn<Stages> &at, int consumer)
 {
     Turn<Stages> here = at;
     for (int32_t step = t.k_begin; threadIdx.x % 128 < 32 && step < t.k_end; step++) {
         barrier_wait(shared.full + 8 * here.stage, here.parity);
-        release<Cluster>(shared.empty + 8 * here.stage);
+        release(shared.empty + 8 * here.stage);
         here.next();
     }
     group_barrier(1 + consumer); /* otherwise a warp could get a whole round ahead */
@@ -165,7 +163,7 @@ __device__ inline void skip_tile(const OwnTile &t, const OwnShared &shared, Turn
 
 /* Multiplies over all of a tile's k.  Waits for the products of a step only when those of the next are
  * running. */
-template <bool F16, typename T, int Cluster>
+template <bool F16, typename T>
 __device__ inline void multiply_tile(float (&d)[T::Width / 2], const OwnTile &t, const OwnShared &shared,
                                      Turn<T::Stages> &at, int consumer)
 {
@@ -177,12 +175,12 @@ __device__ inline void multiply_tile(float (&d)[T::Width / 2], const OwnTile &t,
         barrier_wait(shared.full + 8 * at.stage, at.parity);
         multiply_stage<F16>(d, shared.stages + at.stage * T::stage, consumer, false);
         wgmma_wait<1>();
-        release<Cluster>(shared.empty + 8 * last);
+        release(shared.empty + 8 * last);
         last = at.stage;
         at.next();
     }
     wgmma_wait<0>();
-    release<Cluster>(shared.empty + 8 * last);
+    release(shared.empty + 8 * last);
     wgmma_sums(d);
 }
 
@@ -328,12 +326,12 @@ __device__ inline void count_part(int32_t *order, int32_t parts, int consumer)
 }
 
 /* Adds a tile, or a part of one, to the sums; the first part of a tile may overwrite them. */
-template <int Cluster, int Count>
+template <int Count>
 __device__ inline void add_sums(const lce_own_args &a, const OwnShape &s, const OwnTile &t, uint32_t rank,
                                 int consumer, const float (&d)[Count], float alpha)
 {
     const int32_t m = t.m + consumer * 64;
-    int32_t *order = a.order + (t.place * Cluster + static_cast<int32_t>(rank)) * 2 + consumer;
+    int32_t *order = a.order + (t.place * LCE_PRODUCT_CLUSTER + static_cast<int32_t>(rank)) * 2 + consumer;
     if (t.waits > 0)
         wait_for_parts(order, t.waits, consumer);
     store_sums<Count / 32>(static_cast<float *>(a.sums) + m * a.sums_stride + t.n, a.sums_stride, s.m - m,
@@ -342,7 +340,7 @@ __device__ inline void add_sums(const lce_own_args &a, const OwnShape &s, const 
         count_part(order, t.waits + 1 < parts_of(s) ? t.waits + 1 : 0, consumer);
 }
 
-template <bool F16, bool Sums, typename T, int Cluster>
+template <bool F16, bool Sums, typename T>
 __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
                                int32_t cluster, uint32_t rank, int consumer)
 {
@@ -353,20 +351,20 @@ __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const O
     const float alpha = a.alpha ? *a.alpha : 1;
     float *sums = static_cast<float *>(a.sums);
     for (int32_t turn = cluster; turn < s.turns; turn += s.clusters) {
-        const OwnTile t = own_tile<Cluster, T::Width>(s, turn, rank);
+        const OwnTile t = own_tile<T::Width>(s, turn, rank);
         const int32_t m = t.m + consumer * 64;
         if (t.none)
             continue;
         if (m >= s.m) {
-            skip_tile<T::Stages, Cluster>(t, shared, at, consumer);
+            skip_tile<T::Stages>(t, shared, at, consumer);
             continue;
         }
-        multiply_tile<F16, T, Cluster>(d, t, shared, at, consumer);
+        multiply_tile<F16, T>(d, t, shared, at, consumer);
         if constexpr (Sums) {
-            add_sums<Cluster>(a, s, t, rank, consumer, d, alpha);
+            add_sums(a, s, t, rank, consumer, d, alpha);
         } else if (t.part >= 0) {
             const int64_t row =
-                static_cast<int64_t>(t.part) * Cluster * LCE_TILE_M + rank * LCE_TILE_M + consumer * 64;
+                static_cast<int64_t>(t.part) * tile_height + rank * LCE_TILE_M + consumer * 64;
             store_sums<T::boxes>(sums + row * LCE_TILE_N, LCE_TILE_N, s.m - m, s.n - t.n, 0, d, alpha);
         } else {
             stage_tile<F16, Columns>(a, d, shared.staging + consumer * (Columns * 64 * 2),
@@ -378,7 +376,7 @@ __device__ inline void consume(const lce_own_args &a, const OwnShape &s, const O
 
 /* ---- the storer: one thread for each consumer ---- */
 
-template <typename T, int Cluster>
+template <typename T>
 __device__ inline void store_tiles(const lce_own_args &a, const OwnShape &s, const OwnShared &shared,
                                    int32_t cluster, uint32_t rank, int consumer)
 {
@@ -387,7 +385,7 @@ __device__ inline void store_tiles(const lce_own_args &a, const OwnShape &s, con
                    ready = shared.ready + 8 * consumer, staged = shared.staged + 8 * consumer;
     uint32_t parity = 0;
     for (int32_t turn = cluster; turn < s.whole; turn += s.clusters) {
-        const OwnTile t = own_tile<Cluster, T::Width>(s, turn, rank);
+        const OwnTile t = own_tile<T::Width>(s, turn, rank);
         const int32_t m = t.m + consumer * 64;
         for (int32_t n = t.n; m < s.m && n < t.n + T::Width; n += Columns) {
             stores_read();
@@ -404,8 +402,7 @@ __device__ inline void store_tiles(const lce_own_args &a, const OwnShape &s, con
 }
 
 /* SUMS: over slabs, which are added to the old ones in fp32. */
-template <bool F16, bool Sums, int Cluster, int Width>
-__device__ inline void own_product(const lce_own_args &a)
+template <bool F16, bool Sums, int Width> __device__ inline void own_product(const lce_own_args &a)
 {
     using T = Tile<Width>;
     constexpr int Stages = T::Stages, Columns = T::Columns;
@@ -419,14 +416,14 @@ __device__ inline void own_product(const lce_own_args &a)
     shared.empty = shared.full + 8 * Stages;
     shared.ready = shared.empty + 8 * Stages;
     shared.staged = shared.ready + 16;
-    const int32_t place = static_cast<int32_t>(blockIdx.x) / Cluster,
+    const int32_t place = static_cast<int32_t>(blockIdx.x) / LCE_PRODUCT_CLUSTER,
                   cluster = Sums ? a.clusters - 1 - place : place; /* see product_tiles.cuh */
-    const uint32_t rank = Cluster == 1 ? 0 : cluster_rank();
-    const OwnShape s = shape_of<false>(a, tile_height<Cluster>, Width);
+    const uint32_t rank = cluster_rank();
+    const OwnShape s = shape_of<false>(a, tile_height, Width);
     if (threadIdx.x == 0) {
         for (int i = 0; i < Stages; i++) {
             barrier_init(shared.full + 8 * i, 1);
-            barrier_init(shared.empty + 8 * i, 2 * Cluster);
+            barrier_init(shared.empty + 8 * i, 2 * LCE_PRODUCT_CLUSTER);
         }
         for (int i = 0; i < 2; i++) {
             barrier_init(shared.ready + 8 * i, 1);
@@ -435,23 +432,21 @@ __device__ inline void own_product(const lce_own_args &a)
         barrier_fence_init();
     }
     __syncthreads();
-    if (Cluster > 1)
-        cluster_barrier();
+    cluster_barrier();
     const int group = static_cast<int>(threadIdx.x / 128);
     if (group == 0) {
         registers_give<40>();
         if (threadIdx.x == 0)
-            produce<T, Cluster>(a, s, shared, cluster, rank);
+            produce<T>(a, s, shared, cluster, rank);
         else if (!Sums && (threadIdx.x == 32 || threadIdx.x == 64))
-            store_tiles<T, Cluster>(a, s, shared, cluster, rank, threadIdx.x / 32 - 1);
+            store_tiles<T>(a, s, shared, cluster, rank, threadIdx.x / 32 - 1);
         __syncwarp();
     } else {
         registers_take<232>();
-        consume<F16, Sums, T, Cluster>(a, s, shared, cluster, rank, group - 1);
+        consume<F16, Sums, T>(a, s, shared, cluster, rank, group - 1);
     }
     __syncthreads();
-    if (Cluster > 1)
-        cluster_barrier(); /* the other block may still write to this block's memory and barriers */
+    cluster_barrier(); /* the other block may still write to this block's memory and barriers */
 }
 
 /* Eight numbers of the row of the weight that a token's label has; 0 where the product is not of odds. */
@@ -477,7 +472,7 @@ __device__ inline uint4 dinput_of(const lce_own_rows_args &a, int32_t row, const
 
 /* One block per token: copies its row of a product to the caller's row that the index names.  Adds the parts
  * of split tiles, in order. */
-template <typename T, int Cluster> __device__ inline void own_scatter(const lce_own_rows_args &a)
+template <typename T> __device__ inline void own_scatter(const lce_own_rows_args &a)
 {
     const lce_own_args &p = a.product;
     const int32_t row = static_cast<int32_t>(blockIdx.x);
@@ -486,12 +481,12 @@ template <typename T, int Cluster> __device__ inline void own_scatter(const lce_
     const int64_t to = a.index ? a.index[row] : row;
     const uint4 *here = reinterpret_cast<const uint4 *>(static_cast<const T *>(a.from) + row * a.from_stride);
     uint4 *there = reinterpret_cast<uint4 *>(static_cast<T *>(a.to) + to * a.to_stride);
-    constexpr int64_t height = tile_height<Cluster>;
+    constexpr int64_t height = tile_height;
     for (int32_t column = 8 * static_cast<int32_t>(threadIdx.x); column < p.n;
          column += 8 * static_cast<int32_t>(blockDim.x)) {
         const uint4 raw = here[column / 8], of_label = label_vector<T>(a, to, column); /* before all else */
-        const OwnShape s = shape_of<false>(p, tile_height<Cluster>, a.width);
-        const int32_t place = place_of(s, row, column, tile_height<Cluster>, a.width);
+        const OwnShape s = shape_of<false>(p, tile_height, a.width);
+        const int32_t place = place_of(s, row, column, tile_height, a.width);
         const bool whole = place < s.whole;
         if (whole && !a.factors) {
             there[column / 8] = raw;

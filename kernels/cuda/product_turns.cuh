@@ -132,14 +132,14 @@ __device__ inline void multiply_turn(float (&d)[S::Down][32 * S::Right], const O
         barrier_wait(shared.full + 8 * at.stage, at.parity);
         multiply_turn_stage<F16, S>(d, shared.stages + at.stage * S::stage, false);
         wgmma_wait<1>();
-        release<2>(shared.empty + 8 * last);
+        release(shared.empty + 8 * last);
         last = at.stage;
         at.next();
     }
     if (give > 0)
         turn_give(give);
     wgmma_wait<0>();
-    release<2>(shared.empty + 8 * last);
+    release(shared.empty + 8 * last);
 #pragma unroll
     for (int down = 0; down < S::Down; down++)
         wgmma_sums(d[down]);

@@ -1,7 +1,6 @@
 /*
  * products.c - describes a plan's products to cuBLASLt: of each shape that a run has one of each.
  */
-#include "chunk.h"
 #include "cuda.h"
 
 /* The alignment in bytes of the plan's blocks of rows of STRIDE elements that lie one after the other. */

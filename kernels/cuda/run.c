@@ -15,7 +15,7 @@
  *     segments   plain or slabs, each segment as a plan of its own; with odds, for each slab, either e, the
  *                rows' sums, dinput += e slab; or g and dweight of the slab (segments.c)
  *     parts      the first pass of slabs is a run, the second another one; with LCE_EXCHANGE both are one
- *                (exchange.c)
+ *                (exchange_chunk)
  */
 #include <float.h>
 #include <math.h>
@@ -23,104 +23,6 @@
 #include "cuda.h"
 
 static const float zero = 0, one = 1;
-
-/* Whether that is wanted, and made by this pass. */
-static bool wants(const struct cuda_run *r, uint32_t what)
-{
-    static const uint32_t left_out[] = {
-        [DINPUT_PASS] = LCE_WANT_GRAD_WEIGHT | LCE_WANT_GRAD_BIAS, [DWEIGHT_PASS] = LCE_WANT_GRAD_INPUT};
-    return r->plan->base.problem.wants & what & ~left_out[r->plan->pass];
-}
-
-static struct lce_labels labels_of(const struct cuda_run *r)
-{
-    const struct lce_problem *p = &r->plan->base.problem;
-    return (struct lce_labels){.labels = r->buffers->labels,
-                               .ignore_index = p->ignore_index,
-                               .tokens = p->tokens,
-                               .wide = p->label_dtype == LCE_I64,
-                               .vocab = (int32_t)p->vocab,
-                               .begin = (int32_t)p->vocab_begin,
-                               .total = (int32_t)p->vocab_total};
-}
-
-static int prepare(const struct cuda_run *r)
-{
-    const struct lce_problem *p = &r->plan->base.problem;
-    const struct lce_prepare_args a = {
-        .labels = labels_of(r),
-        .class_weights = r->buffers->class_weights,
-        .grad_output = r->buffers->grad_output,
-        .grad_entropy = lce_wants_gradients(p) ? r->buffers->grad_entropy : NULL,
-        .stats = r->stats,
-        .state = r->state,
-        .index = r->plan->compacts ? r->index : NULL,
-        .loss = r->loss,
-        .entropy = wants(r, LCE_WANT_ENTROPY) ? r->buffers->entropy : NULL,
-        .partial = (struct lce_slab_row *)(wants(r, LCE_WANT_PARTIAL) ? r->buffers->partial : NULL),
-        .error_flag = r->buffers->error_flag,
-        .max_counted = r->plan->compacts ? r->plan->rows : p->max_counted,
-        .beta = p->grad_weight_beta,
-        .reduction = p->reduction,
-        .scaled = r->plan->scaled,
-        .counts = cuda_counts_labels(r) ? cuda_at(r, r->plan->layout.counts) : NULL,
-        .used = cuda_at(r, r->plan->layout.used),
-        .order = cuda_at(r, r->plan->layout.order),
-        .orders = cuda_own_orders(r->plan),
-    };
-    return cuda_launch(r, r->plan->kernels.prepare, 1, 1024, &a);
-}
-
-struct lce_softmax_args cuda_softmax_args(const struct cuda_run *r, int64_t first)
-{
-    const struct lce_problem *p = &r->plan->base.problem;
-    const struct lce_buffers *b = r->buffers;
-    const bool gradients = lce_wants_gradients(p);
-    return (struct lce_softmax_args){
-        .labels = labels_of(r),
-        .logits = cuda_logits(r),
-        .stride = r->plan->stride,
-        .first = first,
-        .stats = r->stats,
-        .state = r->state,
-        .index = r->plan->compacts ? r->index : NULL,
-        .bias = b->bias,
-        .class_weights = b->class_weights ? b->class_weights + p->vocab_begin : NULL,
-        .grad_output = b->grad_output,
-        .grad_entropy = b->grad_entropy,
-        .loss = r->loss,
-        .entropy = wants(r, LCE_WANT_ENTROPY) ? b->entropy : NULL,
-        .smoothing = p->label_smoothing,
-        .z_loss = p->z_loss,
-        .softcap = p->softcap,
-        .temperature = p->temperature,
-        .to_nats = (float)(1 / (double)p->temperature),
-        .to_bits = (float)(1.4426950408889634 / (double)p->temperature),
-        .per_softcap = p->softcap > 0 ? fminf(1 / p->softcap, FLT_MAX) : 0,
-        .to_share = p->softcap > 0 ? p->temperature / p->softcap : 0,
-        .reduction = p->reduction,
-        .gradients = gradients,
-        /* a partial result has its moment always: the second run may want it */
-        .moments = p->wants & (LCE_WANT_ENTROPY | LCE_WANT_PARTIAL) || (gradients && b->grad_entropy),
-        .skips = r->plan->own,
-        .known = r->plan->borrowed ? (struct lce_slab_row *)cuda_at(r, r->plan->layout.known) + first : NULL,
-    };
-}
-
-enum cuda_kind cuda_kind(const struct lce_softmax_args *a)
-{
-    /* without smoothing a token has its label's class weight alone */
-    if (a->bias || a->smoothing > 0 || a->softcap > 0 || isinf(a->to_bits))
-        return CUDA_GENERAL;
-    return a->moments ? CUDA_ENTROPIC : CUDA_PLAIN;
-}
-
-static int softmax(const struct cuda_run *r, int64_t first, int64_t rows)
-{
-    const struct cuda_kernels *k = &r->plan->kernels;
-    const struct lce_softmax_args a = cuda_softmax_args(r, first);
-    return cuda_launch_cluster(r, &k->softmax[cuda_kind(&a)], rows, &a);
-}
 
 static int product(const struct cuda_run *r, const struct lce_gemm *gemm, void *out, const void *a,
                    const void *b, const struct lce_factors *factors)
@@ -130,43 +32,11 @@ static int product(const struct cuda_run *r, const struct lce_gemm *gemm, void *
                         r->stream);
 }
 
-/* Copies rows by index between the caller's matrix and the chunk's. */
-static int move_rows(const struct cuda_run *r, bool gather, int64_t first, int64_t rows)
-{
-    const struct lce_problem *p = &r->plan->base.problem;
-    const int64_t e = (int64_t)lce_dtype_size(p->dtype);
-    void *here = cuda_rows(r);
-    const struct lce_rows_args a = {
-        .to = gather ? here : r->buffers->grad_input,
-        .from = gather ? r->buffers->input : here,
-        .to_stride = (gather ? p->hidden : p->grad_input_stride) * e,
-        .from_stride = (gather ? p->input_stride : p->hidden) * e,
-        .index = r->index + first,
-        .width = p->hidden * e / 2,
-        .skips = r->plan->own,
-    };
-    const struct cuda_kernels *k = &r->plan->kernels;
-    return cuda_launch(r, gather ? k->gather : k->scatter, (unsigned int)rows, 256, &a);
-}
-
 /* A block of tokens: ROWS of them from FIRST on, whose hidden states are at X. */
 struct block {
     int64_t first, rows;
     const char *x;
 };
-
-static int dbias(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
-{
-    const struct lce_sum_args a = {.g = cuda_logits(r),
-                                   .stride = r->plan->g_stride,
-                                   .sums = (float *)cuda_at(r, r->plan->layout.dbias) + s->begin,
-                                   .rows = (int32_t)b->rows,
-                                   .vocab = (int32_t)s->columns,
-                                   .stats = r->plan->own ? r->stats : NULL,
-                                   .first = b->first,
-                                   .add = b->first > 0};
-    return cuda_launch(r, r->plan->kernels.column_sum, (unsigned int)((s->columns + 255) / 256), 256, &a);
-}
 
 static int dweight(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s)
 {
@@ -243,11 +113,11 @@ static int logits(const struct cuda_run *r, const struct block *b, const struct 
 static int gradients(const struct cuda_run *r, const struct block *b, const struct cuda_slab *s, bool first)
 {
     int status = LCE_OK;
-    if (wants(r, LCE_WANT_GRAD_WEIGHT))
+    if (cuda_wants(r, LCE_WANT_GRAD_WEIGHT))
         status = dweight(r, b, s);
-    if (!status && wants(r, LCE_WANT_GRAD_BIAS))
-        status = dbias(r, b, s);
-    if (!status && wants(r, LCE_WANT_GRAD_INPUT)) /* last, because it may overwrite the gathered rows */
+    if (!status && cuda_wants(r, LCE_WANT_GRAD_BIAS))
+        status = cuda_dbias(r, s, b->first, b->rows);
+    if (!status && cuda_wants(r, LCE_WANT_GRAD_INPUT)) /* last, because it may overwrite the gathered rows */
         status = dinput(r, b, s, first);
     return status;
 }
@@ -267,15 +137,15 @@ static int store_dinput(const struct cuda_run *r, const struct block *b)
 {
     if (cuda_sums_dinput(r->plan))
         return cuda_slab_store(r, b->first, b->rows);
-    if (r->plan->compacts && !r->plan->own && wants(r, LCE_WANT_GRAD_INPUT))
-        return move_rows(r, false, b->first, b->rows);
+    if (r->plan->compacts && !r->plan->own && cuda_wants(r, LCE_WANT_GRAD_INPUT))
+        return cuda_move_rows(r, false, b->first, b->rows);
     return LCE_OK;
 }
 
 /* Whole rows of odds: the products of gradients take them as they are, with factor x in the place of x. */
 static int odds(const struct cuda_run *r, const struct block *b, const struct cuda_slab *all)
 {
-    const bool wants_input = wants(r, LCE_WANT_GRAD_INPUT);
+    const bool wants_input = cuda_wants(r, LCE_WANT_GRAD_INPUT);
     struct block scaled = *b;
     int status = cuda_own_exponents(r, all, b->first, b->rows);
     if (!status)
@@ -295,7 +165,7 @@ static int whole_rows(const struct cuda_run *r, const struct block *b)
         return odds(r, b, &all);
     int status = exponents ? cuda_own_exponents(r, &all, b->first, b->rows) : logits(r, b, &all);
     if (!status)
-        status = exponents ? cuda_exponents_pass(r, b->first, b->rows) : softmax(r, b->first, b->rows);
+        status = exponents ? cuda_exponents_pass(r, b->first, b->rows) : cuda_softmax(r, b->first, b->rows);
     if (!status)
         status = gradients(r, b, &all, true);
     return status ? status : store_dinput(r, b);
@@ -391,7 +261,7 @@ static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
     if (in_odds)
         status = cuda_odds_start(r, first, rows);
     else if (plan->compacts)
-        status = move_rows(r, true, first, rows);
+        status = cuda_move_rows(r, true, first, rows);
     if (status)
         return status;
     if (known)
@@ -403,19 +273,17 @@ static int chunk(const struct cuda_run *r, int64_t first, int64_t rows)
     return cuda_sliced(plan) || lce_in_parts(p) ? in_slabs(r, &b) : whole_rows(r, &b);
 }
 
-int cuda_first_half(const struct cuda_run *r, int64_t first, int64_t rows)
+static int first_half(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct block b = block_of(r, first, rows);
     const struct cuda_slab all = slab_of(r->plan, &b, 0);
-    int status = r->plan->compacts ? move_rows(r, true, first, rows) : LCE_OK;
+    int status = r->plan->compacts ? cuda_move_rows(r, true, first, rows) : LCE_OK;
     if (!status)
         status = logits(r, &b, &all);
     return status ? status : cuda_slab_scan(r, &all, first, rows);
 }
 
-static int blank(const struct cuda_run *r, int64_t first, int64_t count);
-
-int cuda_second_half(const struct cuda_run *r, int64_t first, int64_t rows)
+static int second_half(const struct cuda_run *r, int64_t first, int64_t rows)
 {
     const struct block b = block_of(r, first, rows);
     const struct cuda_slab all = slab_of(r->plan, &b, 0);
@@ -427,7 +295,31 @@ int cuda_second_half(const struct cuda_run *r, int64_t first, int64_t rows)
         status = gradients(r, &b, &all, true);
     if (!status)
         status = store_dinput(r, &b);
-    return status || r->plan->compacts ? status : blank(r, first, rows);
+    return status || r->plan->compacts ? status : cuda_blank(r, first, rows);
+}
+
+/* A chunk of one rank's classes (LCE_EXCHANGE): its sums, the caller's exchange, for which the stream waits,
+ * then its loss and gradients. */
+static int exchange_chunk(const struct cuda_run *r, int64_t first, int64_t rows)
+{
+    const struct lce_plan *plan = &r->plan->base;
+    int status = first_half(r, first, rows);
+    for (int step = LCE_EXCHANGE_START; !status && step <= LCE_EXCHANGE_FINISH; step++)
+        status = lce_tell(plan, r->buffers, step, first, rows, r->stream);
+    if (!status)
+        status = second_half(r, first, rows);
+    if (status || r->plan->compacts) /* such rows are tokens from anywhere: dinput is complete at the end */
+        return status;
+    return lce_tell(plan, r->buffers, LCE_EXCHANGE_INPUT, first, rows, r->stream);
+}
+
+static int exchanged(const struct cuda_run *r)
+{
+    const int64_t rows = r->plan->rows, chunk = r->plan->chunk;
+    int status = LCE_OK;
+    for (int64_t first = 0; !status && first < rows; first += chunk)
+        status = exchange_chunk(r, first, rows - first < chunk ? rows - first : chunk);
+    return status;
 }
 
 static int chunks(const struct cuda_run *r)
@@ -443,78 +335,19 @@ static int chunks(const struct cuda_run *r)
     return status;
 }
 
-/* to = beta to + from, in the type of dweight */
-static int store(const struct cuda_run *r, void *to, const float *from, int64_t rows, int64_t columns,
-                 int64_t stride, bool scaled)
-{
-    const unsigned int blocks = (unsigned int)((columns + 255) / 256);
-    const struct lce_store_args a = {.to = to,
-                                     .from = from,
-                                     .stats = r->stats,
-                                     .to_stride = stride,
-                                     .from_stride = columns,
-                                     .columns = columns,
-                                     .blocks = blocks,
-                                     .beta = r->plan->base.problem.grad_weight_beta,
-                                     .scaled = scaled};
-    return cuda_launch(r, r->plan->kernels.store, (unsigned int)rows * blocks, 256, &a);
-}
-
-static int store_weights(const struct cuda_run *r)
-{
-    const struct cuda_plan *plan = r->plan;
-    const struct lce_problem *p = &plan->base.problem;
-    const bool none = plan->rows == 0;
-    int status = LCE_OK;
-    if (wants(r, LCE_WANT_GRAD_WEIGHT) && (plan->accumulates || none))
-        status =
-            store(r, r->buffers->grad_weight, none ? NULL : cuda_at(r, plan->layout.accumulator), p->vocab,
-                  p->hidden, p->grad_weight_stride, false); /* the product has multiplied by alpha */
-    if (!status && wants(r, LCE_WANT_GRAD_BIAS))
-        status = store(r, r->buffers->grad_bias, none ? NULL : cuda_at(r, plan->layout.dbias), 1, p->vocab,
-                       p->vocab, plan->scaled);
-    return status;
-}
-
-/* Writes the rows of dinput that no chunk has made, of COUNT tokens from FIRST on. */
-static int blank(const struct cuda_run *r, int64_t first, int64_t count)
-{
-    const struct lce_problem *p = &r->plan->base.problem;
-    const int64_t begin = first * p->grad_input_stride * (int64_t)lce_dtype_size(p->dtype);
-    const struct lce_blank_args a = {.matrix = (char *)r->buffers->grad_input + begin,
-                                     .stride = p->grad_input_stride,
-                                     .hidden = p->hidden,
-                                     .state = r->state + first,
-                                     .zero_ignored = r->plan->compacts};
-    if (count == 0 || !wants(r, LCE_WANT_GRAD_INPUT))
-        return LCE_OK;
-    return cuda_launch(r, r->plan->kernels.blank, (unsigned int)count, 256, &a);
-}
-
-static int reduce(const struct cuda_run *r)
-{
-    const struct lce_problem *p = &r->plan->base.problem;
-    const struct lce_reduce_args a = {.losses = r->loss,
-                                      .loss = r->buffers->loss,
-                                      .stats = r->stats,
-                                      .tokens = p->tokens,
-                                      .mean = p->reduction == LCE_MEAN};
-    return cuda_launch(r, r->plan->kernels.reduce, 1, 1024, &a);
-}
-
 static int finish(const struct cuda_run *r)
 {
     const struct lce_problem *p = &r->plan->base.problem;
     const bool by_chunk = cuda_exchanges(r->plan) && !r->plan->compacts;
     int status = r->plan->rows > 0 && cuda_takes_odds(r) ? cuda_odds_labels(r) : LCE_OK;
     if (!status)
-        status = store_weights(r);
+        status = cuda_store_weights(r);
     if (!status && !by_chunk)
-        status = blank(r, 0, p->tokens);
+        status = cuda_blank(r, 0, p->tokens);
     if (!status && !by_chunk && cuda_exchanges(r->plan))
         status = lce_tell(&r->plan->base, r->buffers, LCE_EXCHANGE_INPUT, 0, p->tokens, r->stream);
-    if (!status && wants(r, LCE_WANT_LOSS) && r->plan->base.problem.reduction != LCE_NONE)
-        status = reduce(r);
+    if (!status && cuda_wants(r, LCE_WANT_LOSS) && r->plan->base.problem.reduction != LCE_NONE)
+        status = cuda_reduce(r);
     return status;
 }
 
@@ -537,13 +370,13 @@ int cuda_run(const struct lce_plan *base, const struct lce_buffers *buffers, voi
     r.stats = cuda_at(&r, plan->layout.stats);
     r.state = cuda_at(&r, plan->layout.state);
     r.index = cuda_at(&r, plan->layout.index);
-    if (wants(&r, LCE_WANT_LOSS))
+    if (cuda_wants(&r, LCE_WANT_LOSS))
         r.loss = base->problem.reduction == LCE_NONE ? buffers->loss : cuda_at(&r, plan->layout.loss);
     int status = cuda_right_context(cuda_of(plan), "lce_run");
     if (!status)
-        status = prepare(&r);
+        status = cuda_prepare(&r);
     if (!status && cuda_exchanges(plan))
-        status = cuda_exchanged(&r);
+        status = exchanged(&r);
     else if (!status)
         status = base->problem.parts ? cuda_parts(&r, 0, plan->rows) : LCE_OK;
     if (!status && !cuda_exchanges(plan) && !plan->segment_count &&

@@ -18,9 +18,7 @@
  *     dinput:  | done | dinput of these blocks ... | later tokens: odds ............. | sums of dinput |
  *              | done | done ..................... | later tokens: x of these blocks, gathered again | g |
  */
-#include "chunk.h"
 #include "cuda.h"
-#include "slab.h"
 
 enum {
     SHARE = 6 /* a segment leaves at most one part in so many of dinput's free rows unused */
@@ -387,20 +385,6 @@ bool cuda_segments_choose(struct cuda_plan *plan, const struct lce_slab_shape *s
     *chunk = plan->segments[0].block;
     cuda_slice(plan, plan->segments[0].columns);
     return true;
-}
-
-int cuda_expand(const struct cuda_run *r)
-{
-    const struct lce_problem *p = &r->plan->base.problem;
-    const int64_t vectors = p->hidden * (int64_t)lce_dtype_size(p->dtype) / 16;
-    const struct lce_expand_args a = {.matrix = r->buffers->grad_input,
-                                      .stride = vectors, /* rows lie one after the other */
-                                      .vectors = vectors,
-                                      .index = r->index,
-                                      .stats = r->stats};
-    return cuda_launch(r, r->plan->kernels.expand,
-                       (unsigned int)((vectors + LCE_EXPAND_VECTORS - 1) / LCE_EXPAND_VECTORS),
-                       LCE_EXPAND_THREADS, &a);
 }
 
 int32_t cuda_segment_blocks(const struct cuda_plan *plan)

@@ -8,8 +8,6 @@
  * Rates are those of chunk.c.  On an H200 estimates met what was measured within 7 % (two shapes, budgets
  * from 0.5 to 256 MiB).
  */
-#include "slab.h"
-
 #include "chunk.h"
 
 static const double bytes = 4.0e12, launches = 18e-6; /* per second; for a slab, seconds */
@@ -56,22 +54,17 @@ static double one_slab(const struct lce_slab_shape *s, int64_t n, int64_t c, boo
     return launches + logits + (s->gradients ? gradients(s, n, c) + (again ? logits : 0) : 0);
 }
 
-static double one_block(const struct lce_slab_shape *s, int64_t n, int64_t columns)
+double lce_block_seconds(const struct lce_slab_shape *s, int64_t n, int64_t columns)
 {
     const int64_t last = (s->vocab - 1) % columns + 1, others = (s->vocab - last) / columns;
     return (others ? (double)others * one_slab(s, n, columns, true) : 0) + one_slab(s, n, last, false);
 }
 
-double lce_block_seconds(const struct lce_slab_shape *s, int64_t block, int64_t columns)
-{
-    return one_block(s, block, columns);
-}
-
 double lce_slab_seconds(const struct lce_slab_shape *s, int64_t block, int64_t columns)
 {
     const int64_t tail = s->tokens % block;
-    return (double)(s->tokens / block) * one_block(s, block, columns) +
-           (tail ? one_block(s, tail, columns) : 0);
+    return (double)(s->tokens / block) * lce_block_seconds(s, block, columns) +
+           (tail ? lce_block_seconds(s, tail, columns) : 0);
 }
 
 static double one_borrowed(const struct lce_slab_shape *s, int64_t n, int64_t borrowed)

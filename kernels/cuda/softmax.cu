@@ -96,6 +96,31 @@ using Pass = typename std::conditional<
     kind == KEPT, Kept<L, Vectors>,
     typename std::conditional<kind == ENTROPIC, Entropic<L, Vectors>, Plain<L, Vectors>>::type>::type;
 
+template <typename L, int Vectors>
+__device__ inline void load_vectors(const lce_softmax_args &a, const L *logits, int32_t first,
+                                    Pack<L> (&v)[Vectors])
+{
+#pragma unroll
+    for (int k = 0; k < Vectors; k++)
+        v[k] = load<L>(reinterpret_cast<const uint4 *>(logits), first + k * threads, a.labels.vocab);
+}
+
+/* Takes the label's logit out, if it is in one of the vectors from FIRST on; whether it is. */
+template <typename L, int Vectors>
+__device__ inline bool take_label(Pack<L> (&v)[Vectors], int32_t label, int32_t first, Sums *sums)
+{
+    const uint32_t to_label = static_cast<uint32_t>(label / Pack<L>::count - first); /* in vectors */
+    const bool mine = to_label < Vectors * threads && to_label % threads == 0;
+    float target = 0;
+    if (mine) {
+#pragma unroll
+        for (int k = 0; k < Vectors; k++)
+            take_out(v[k], label - (first + k * threads) * Pack<L>::count, &target);
+        sums->target = target;
+    }
+    return mine;
+}
+
 template <typename L, typename T, int Vectors, Kind kind>
 __device__ inline void softmax_rows(const lce_softmax_args &a)
 {
@@ -117,29 +142,18 @@ __device__ inline void softmax_rows(const lce_softmax_args &a)
         return;
     }
     Pack<L> v[Vectors];
-#pragma unroll
-    for (int k = 0; k < Vectors; k++)
-        v[k] = load<L>(reinterpret_cast<const uint4 *>(logits), first + k * threads, a.labels.vocab);
+    load_vectors(a, logits, first, v);
     r.label = static_cast<int32_t>(label_of(a.labels, r.token));
-    const uint32_t to_label = static_cast<uint32_t>(r.label / Pack<L>::count - first); /* in vectors */
-    const bool mine = to_label < Vectors * threads && to_label % threads == 0;
-    Part part = {-CUDART_INF_F, 0, 0, 0};
-    float target = 0, largest = 0;
     Pass<L, Vectors, kind> pass(a);
-    if (mine) {
-#pragma unroll
-        for (int k = 0; k < Vectors; k++)
-            take_out(v[k], r.label - (first + k * threads) * Pack<L>::count, &target);
-        sums.target = target;
-    }
-    largest = warp_most(largest_of_all(v));
-    part = pass.sums(v, largest);
+    const bool mine = take_label(v, r.label, first, &sums);
+    const float largest = warp_most(largest_of_all(v));
+    Part part = pass.sums(v, largest);
     part.sum = warp_sum(part.sum);
     if (kind == ENTROPIC)
         part.moment = warp_sum(part.moment);
     part = cluster_sums<kind == ENTROPIC, false>(part, &sums);
-    target = *cluster.map_shared_rank(&sums.target, r.label / (Pack<L>::count * Vectors * threads));
-    target = logit<T, false>(a, target, r.label);
+    const float raw = *cluster.map_shared_rank(&sums.target, r.label / (Pack<L>::count * Vectors * threads));
+    const float target = logit<T, false>(a, raw, r.label);
     cluster.barrier_arrive(); /* others may still read our part, so no CTA ends before all have read */
     const bool writer = cluster.block_rank() == 0 && threadIdx.x == 0;
     finish_row<kind == ENTROPIC>(a, r, part, target, writer);
@@ -173,31 +187,6 @@ __device__ inline void no_row(const lce_softmax_args &a, int64_t row, T *out, in
     for (int32_t i = static_cast<int32_t>(cluster.block_rank() * threads + threadIdx.x); i < vectors;
          i += step)
         store(out, i, g);
-}
-
-template <typename L, int Vectors>
-__device__ inline void load_vectors(const lce_softmax_args &a, const L *logits, int32_t first,
-                                    Pack<L> (&v)[Vectors])
-{
-#pragma unroll
-    for (int k = 0; k < Vectors; k++)
-        v[k] = load<L>(reinterpret_cast<const uint4 *>(logits), first + k * threads, a.labels.vocab);
-}
-
-/* Takes the label's logit out, if it is in one of the vectors from FIRST on; whether it is. */
-template <typename L, int Vectors>
-__device__ inline bool take_label(Pack<L> (&v)[Vectors], int32_t label, int32_t first, Sums *sums)
-{
-    const uint32_t to_label = static_cast<uint32_t>(label / Pack<L>::count - first); /* in vectors */
-    const bool mine = to_label < Vectors * threads && to_label % threads == 0;
-    float target = 0;
-    if (mine) {
-#pragma unroll
-        for (int k = 0; k < Vectors; k++)
-            take_out(v[k], label - (first + k * threads) * Pack<L>::count, &target);
-        sums->target = target;
-    }
-    return mine;
 }
 
 /* With all options.  A thread takes its vectors in groups of VECTORS.  For the gradient it reads all but the

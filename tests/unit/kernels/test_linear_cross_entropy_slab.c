@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "slab.h"
+#include "chunk.h"
 
 static struct lce_slab_shape shape_of(int64_t tokens, int64_t hidden, int64_t vocab)
 {
