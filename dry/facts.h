@@ -2,29 +2,19 @@
  * facts.h - what the stand-ins tell `vramscope fit`: lines of the file that VRAMSCOPE_DRY_FACTS names.
  *
  * A line is a kind and its fields, with tabs between, appended by one write, so lines of several threads and
- * processes do not mix.  Kinds and their fields:
+ * processes do not mix.  Kinds (those of the Python package with a star) and their fields:
  *
- *   missing  library, function
- *            the program called what is not simulated; the process ends with 3
+ *   missing  library, function               was called and is not simulated; the process ends with 3
  *   guess    library, what, bytes [, least, most]
- *            a figure that no table holds for this version and card; between the two it lies, and other
- *            runs take these (dry_guess)
- *   beside   library, what, bytes
- *            likewise, of memory that is in no figure of PyTorch's
- *   value    where, what, assumed, n
- *            the program read what only a GPU computes, n times since the last such line; lines of one
- *            place add up (the Python package)
- *   ended    steps
- *            the process ended after so many (the Python package)
- *   wrote    path
- *            a write that was stopped (the Python package)
- *   launch   launcher, ranks
- *            it would start so many, and becomes one, or ends where --ranks is not said (the Python package)
- *   torch    version, CUDA
- *            the PyTorch that was loaded (the Python package)
+ *            no table holds the figure for this version and card; other runs take least and most (dry_guess)
+ *   beside   library, what, bytes            likewise, of memory that is in no figure of PyTorch's
+ *   value*   where, what, assumed, n         read n times since the last such line; only a GPU computes it
+ *   ended*   steps                           the process ended after so many
+ *   wrote*   path                            a write that was stopped
+ *   launch*  launcher, ranks                 it would start so many, and becomes one, or ends without --ranks
+ *   torch*   version, CUDA                   the PyTorch that was loaded
  *
- * Each function may be called on any thread, and neither allocates nor takes a lock.  Without the variable
- * nothing is written.
+ * Functions here may be called on any thread, and neither allocate nor take a lock.
  */
 #ifndef DRY_FACTS_H
 #define DRY_FACTS_H

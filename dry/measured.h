@@ -1,9 +1,7 @@
 /*
  * measured.h - whether this run stands on what figures were read off: an H200, with the libraries that the
- * loaded PyTorch was made for.
- *
- * A stand-in is no version of a library, so PyTorch is asked: the metadata beside its package say which
- * packages of NVIDIA's it requires.  Where none say so nothing counts as measured.
+ * loaded PyTorch was made for, by the metadata beside its package; where those say nothing, nothing counts as
+ * measured.
  */
 #ifndef DRY_MEASURED_H
 #define DRY_MEASURED_H

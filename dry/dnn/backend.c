@@ -1,10 +1,8 @@
 /*
- * backend.c - descriptors of the backend API: a kind and a list of attributes, each a name, a type and
- * values.
+ * backend.c - descriptors of the backend API: a kind, and a list of attributes.
  *
- * A descriptor lives while somebody refers to it: the program until it destroys it, and every descriptor that
- * was given it as an attribute.  cuDNN copies what it is given; here it is shared, because nothing is changed
- * after others were given it (it is finalized before).
+ * A descriptor lives while the program or another descriptor refers to it.  cuDNN copies what it is given;
+ * here it is shared, as nothing changes after it is finalized.
  */
 #include "dnn.h"
 

@@ -1,10 +1,7 @@
 /*
- * dnn.h - inside libcudnn.so.9: what cuDNN 9's functions are given, kept in own types.
- *
- * cuDNN's headers are not on users' machines, so the numbers that its public headers give to statuses, data
- * types, attributes and descriptors are declared here, as far as they are used.  The backend API keeps a
- * descriptor as a list of attributes (backend.c).  A graph of operations is described as one (graph.c), and a
- * description is what a workspace is looked up by (workspace.c).
+ * dnn.h - inside libcudnn.so.9: what cuDNN 9's functions are given, kept in own types.  cuDNN's headers are
+ * not on users' machines, so the numbers that they give to statuses, types, attributes and descriptors stand
+ * here.
  */
 #ifndef DRY_DNN_DNN_H
 #define DRY_DNN_DNN_H

@@ -2,12 +2,10 @@
  * engine.c - the backend API's functions: descriptors are kept, engines offered, and a plan says its
  * workspace.
  *
- * A graph has four engines: the first may use tensor cores and round its inputs for them (TF32 for 32-bit
- * floats), and its results need not repeat; the second's do; the third may not round either.  Each has the
- * notes by which PyTorch chooses, which takes the first that its settings allow.  The last wants as much room
- * as the hungriest plan: it is built only where PyTorch tries all of them (cudnn.benchmark), with room for
- * the largest.  All take no time here, so the first stays. Whether cuDNN has an engine for a graph at all is
- * not asked: PyTorch checks what it knows to be refused.
+ * A graph has four engines: the first may use tensor cores with rounded inputs (TF32), and its results need
+ * not repeat; the second's do; the third may not round either; the last wants as much room as the hungriest
+ * plan, and is built only where PyTorch tries all (cudnn.benchmark).  PyTorch takes the first that its
+ * settings allow.  Whether cuDNN has an engine for a graph at all is not asked.
  */
 #include "dnn.h"
 

@@ -1,8 +1,6 @@
 /*
- * graph.c - a graph of operations as what it computes: a convolution, attention, or something else.
- *
- * Attention is a graph of matrix products, reductions and pointwise operations, or since cuDNN 9.13 one
- * operation of its own; it is told by its products: two forward, five backward.
+ * graph.c - a graph of operations as what it computes: a convolution, attention (told by its products: two
+ * forward, five backward; since cuDNN 9.13 also one operation), or something else.
  */
 #include "dnn.h"
 

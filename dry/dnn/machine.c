@@ -1,9 +1,6 @@
 /*
- * machine.c - what a run stands on: the handle, the version that PyTorch was made for, the card.
- *
- * PyTorch refuses a cuDNN that is older than the one it was compiled with, and code paths follow from the
- * version.  It names it itself (measured.h); where it does not, the version is the newest that is known here,
- * and that is told as a guess.
+ * machine.c - what a run stands on: the handle, the version that PyTorch was made for (measured.h; it refuses
+ * an older one), the card.  Where PyTorch names none, it is the newest that is known here, told as a guess.
  */
 #include "dnn.h"
 #include "measured.h"

@@ -1,8 +1,6 @@
 /*
- * plain.c - descriptors of the legacy API: what they were set to, as far as a size follows from it.
- *
- * Every kind is the same struct, of which it uses what it has; those of which nothing is asked (activations,
- * samplers, ...) are only made and destroyed.
+ * plain.c - descriptors of the legacy API, all kinds in one struct, as far as a size follows from them; the
+ * others are only made and destroyed.
  */
 #include "dnn.h"
 

@@ -1,8 +1,7 @@
 /*
- * rnn.c - recurrent layers: where their weights lie in one buffer, and how much they want beside it.
- *
- * The buffer has the matrices of each layer and direction in turn, those of the input before those of the
- * state and a projection last, and behind all matrices the biases in the same order.
+ * rnn.c - recurrent layers: their weights in one buffer, and how much they want beside it.  The buffer has
+ * each layer's and direction's matrices in turn (input, state, projection), then all biases in the same
+ * order.
  */
 #include "dnn.h"
 

@@ -1,10 +1,9 @@
 /*
  * workspace.c - how much room a plan wants beside its tensors.
  *
- * Convolutions: decision trees that were grown of what an H200 asked for (convolutions.def, made by
- * scripts/dnn_rules.py, which says what its texts hold).  With TF32, and of 16 bits, a tree has every
- * measured convolution right, to the block of 512 bytes that PyTorch's allocator takes; for others it gives
- * what the nearest ones have, and that is told as a guess.  Attention takes little, and the same for all
+ * Convolutions: decision trees grown of what an H200 asked for (convolutions.def, by scripts/dnn_rules.py).
+ * With TF32 and 16 bits they have every measured convolution right, to the block of 512 bytes that PyTorch's
+ * allocator takes; for others they give the nearest ones', told as a guess.  Attention takes the same for all
  * shapes that were measured.
  */
 #include "dnn.h"

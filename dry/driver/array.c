@@ -1,9 +1,8 @@
 /*
- * array.c - arrays and mipmapped arrays: created, described, destroyed, copied to and from as bytes.
+ * array.c - arrays and mipmapped arrays: the bytes of their texels, level by level, without padding.
  *
- * An array's bytes are those of its texels, level by level, without padding, and cost its device what as much
- * of cuMemAlloc's memory would.  Sparse and deferred ones have none of their own (array_sparse.c).  Formats
- * of one texel per element are simulated; planar and block-compressed ones are CUDA_ERROR_NOT_SUPPORTED.
+ * Sparse and deferred ones have no memory of their own (array_sparse.c).  Formats of one texel per element
+ * are simulated; planar and block-compressed ones are CUDA_ERROR_NOT_SUPPORTED.
  */
 #include "array.h"
 #include "capture.h"

@@ -1,10 +1,9 @@
 /*
  * array_sparse.c - physical memory bound into sparse and deferred arrays (cuMemMapArrayAsync).
  *
- * A sparse array is made of tiles of 64 KiB; the levels of a mipmap that are smaller than a tile form its
- * tail. A region is bound to physical memory that was created as a tile pool, which keeps that memory alive
- * like any mapping; binding a region again replaces what it had, and one that overlaps another only in
- * part is CUDA_ERROR_NOT_SUPPORTED.  A deferred array is bound as a whole.
+ * A sparse array is made of tiles of 64 KiB; levels of a mipmap that are smaller form its tail.  A deferred
+ * array is bound as a whole.  Binding a region again replaces what it had; a region that overlaps another
+ * only in part is CUDA_ERROR_NOT_SUPPORTED.
  */
 #include "array.h"
 

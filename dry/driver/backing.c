@@ -1,10 +1,9 @@
 /*
  * backing.c - where the bytes of simulated device memory come from, and what they cost.
  *
- * Like the real driver: an allocation above 1 MiB gets pages of its own, in units of 2 MiB; smaller ones
- * share chunks of 2 MiB, one size class (a power of two from 512 bytes) a chunk, so a device's used bytes
- * grow in steps of 2 MiB and the difference is the "driver's own rounding".  Pages are reserved, not
- * committed: the host pays for what is touched.
+ * As in the real driver an allocation above 1 MiB has pages of its own, in units of 2 MiB, and smaller ones
+ * share chunks of 2 MiB, one size class (a power of two from 512 bytes) a chunk: used bytes grow in steps of
+ * 2 MiB.  The host pays only for what is touched.
  */
 #include "dry.h"
 #include "share.h"

@@ -1,11 +1,10 @@
 /*
  * capture.c - stream capture: work on a capturing stream becomes a graph's nodes and is not executed.
  *
- * A capture begins on one stream (its origin) and ends there.  Other streams join it by waiting for an event
- * that was recorded in it, and must have been waited for in turn before it ends.  A call that could disturb a
- * capture (allocating memory, waiting for everything) is refused and invalidates it, as the modes of the
- * capture and of the calling thread say; so does work on the legacy default stream while a stream that waits
- * for it is capturing.
+ * A capture ends on the stream that it began on.  Other streams join it by waiting for an event that was
+ * recorded in it, and must have been waited for before it ends.  What could disturb a capture (allocating,
+ * waiting for everything, work on the legacy default stream) is refused and invalidates it, as the modes of
+ * the capture and of the calling thread say.
  */
 #include "capture.h"
 #include "graph.h"

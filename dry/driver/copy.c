@@ -1,8 +1,6 @@
 /*
- * copy.c - cuMemcpy* and cuMemset*: done at once, by the CPU, within bounds that are checked.
- *
- * A device address must lie, over the whole length, in memory that the driver knows and (VMM) may access: the
- * real driver answers CUDA_ERROR_INVALID_VALUE, and so does this one, where host code would have crashed.
+ * copy.c - cuMemcpy* and cuMemset*, done at once by the CPU.  A device address must lie, over the whole
+ * length, in memory that may be accessed: else CUDA_ERROR_INVALID_VALUE, where host code would crash.
  */
 #include "capture.h"
 #include "dry.h"

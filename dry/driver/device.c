@@ -1,9 +1,10 @@
 /*
  * device.c - cuInit, the simulated devices, and what is left of their memory.
  *
- *      SIMCUDA_CAPACITY=140GiB   memory of each (default: the card's), taken from the host only where it is
- * touched SIMCUDA_BANNER=0          do not say at cuInit that there is no GPU SIMCUDA_SHUTDOWN=1        as
- * the real one: once exit runs what was registered before cuInit, most calls answer CUDA_ERROR_DEINITIALIZED
+ *      SIMCUDA_CAPACITY=140GiB   memory of each (default: the card's); the host pays for what is touched
+ *      SIMCUDA_BANNER=0          do not say at cuInit that there is no GPU
+ *      SIMCUDA_SHUTDOWN=1        once exit runs what was registered before cuInit, most calls answer
+ *                                CUDA_ERROR_DEINITIALIZED, as a real driver's do
  */
 #include "cards.h"
 #include "sim.h"

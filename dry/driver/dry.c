@@ -2,8 +2,7 @@
  * dry.c - what dry mode is, and which bytes it keeps.
  *
  *      SIMCUDA_DRY=1             dry mode
- *      SIMCUDA_KEEP=1MiB         copies and fills of up to so many bytes are done; of larger ones nothing is
- * kept
+ *      SIMCUDA_KEEP=1MiB         copies and fills of at most so many bytes are done; larger ones keep nothing
  */
 #define _GNU_SOURCE /* MADV_FREE */
 #include "dry.h"

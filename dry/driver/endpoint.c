@@ -1,10 +1,8 @@
 /*
- * endpoint.c - logical endpoints: memory of devices under a number, reached over the fabric.
+ * endpoint.c - logical endpoints: memory of devices under a reserved number, reached over the fabric.
  *
- * Numbers are reserved first.  An endpoint is a multicast object's kin (multicast.c) without an address: what
- * is bound into it stays alive as long as it is bound; ranges of several bindings can be unbound at once.  It
- * is ready for bindings once it was asked whether it is.  Another process's endpoint can be opened here by
- * its handle, and has no memory in this process: its handle only says that it is one.
+ * What is bound into one stays alive meanwhile.  It is ready for bindings once it was asked whether it is.
+ * Another process's endpoint can be opened by its handle, and has no memory here.
  */
 #include "sim.h"
 

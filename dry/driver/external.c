@@ -1,9 +1,8 @@
 /*
- * external.c - memory of another API, imported as a file descriptor.
+ * external.c - memory of another API, imported as a file descriptor: any file that can be mapped shared.
  *
- * Any file that can be mapped shared stands in for a graphics driver's memory.  The descriptor is the
- * driver's once the import succeeded.  Buffers and mipmapped arrays of it outlive the import object and are
- * freed by themselves; none of it costs the device anything, since the bytes are the other API's.
+ * The descriptor is the driver's once the import succeeded.  Buffers and arrays of it outlive the import
+ * object, and cost the device nothing: the bytes are the other API's.
  */
 #include "share.h"
 

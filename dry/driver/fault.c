@@ -1,16 +1,11 @@
 /*
- * fault.c - entering and leaving an exported function.
- *
- * sim_enter() counts the call, waits SIMCUDA_LATENCY_US microseconds, answers with an injected fault where
- * one is due, takes the one lock and checks that the driver is initialized and a context is current.
- * sim_leave() undoes it, tells of a number that was read, and restores errno, which the real driver's callers
- * do not see change either.
+ * fault.c - entering and leaving an exported function: the lock, checks, errno, and injected faults, whose
+ * only effect is the result.
  *
  *      SIMCUDA_FAIL="cuMemAlloc_v2:3=2,cuMemFree_v2:1=1"   the third cuMemAlloc_v2 returns 2 (out of memory),
  *                                                          the first cuMemFree_v2 returns 1
  *      SIMCUDA_FAIL="cuMemCreate:*=2"                      every call returns 2
- *
- * Names are those of the exported functions.  An injected fault has no effect but its result.
+ *      SIMCUDA_LATENCY_US=100                              each call waits so long
  */
 #include "dry.h"
 

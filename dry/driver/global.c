@@ -1,8 +1,6 @@
 /*
- * global.c - variables of device code: in dry mode each name is one, with zeros in it.
- *
- * How large it is stands in the code, which is not read; GLOBAL bytes are there for each, and cost nothing
- * beyond what code costs all in all.
+ * global.c - variables of device code: in dry mode each name is one, with GLOBAL bytes of zeros (its real
+ * size stands in the code, which is not read); they cost nothing.
  */
 #include "dry.h"
 #include "module.h"

@@ -1,9 +1,9 @@
 /*
  * graph.c - graphs: nodes, child graphs, clones.
  *
- * Nodes run in the order in which they were made: a node can depend on earlier ones only, so that order is
- * always right.  Graphs with memory nodes keep the driver's restrictions: one executable graph at a time, no
- * clone, a child only where ownership moves, no node destroyed.  Kernels' nodes come from captured streams.
+ * Nodes run in the order in which they were made, which is right as a node can depend on earlier ones only.
+ * Graphs with memory nodes keep the driver's restrictions: one executable graph at a time, no clone, a child
+ * only where ownership moves, no node destroyed.
  */
 #include "graph.h"
 #include "capture.h"

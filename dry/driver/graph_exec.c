@@ -1,10 +1,10 @@
 /*
  * graph_exec.c - executable graphs: instantiate, upload, launch, update.
  *
- * An executable graph is a copy of all nodes, children's in their parents' places.  A launch runs them at
- * once, on the calling thread.  Allocations that it makes and does not free stay alive until they are freed
- * by cuMemFree, cuMemFreeAsync, another graph's free node, or, where AUTO_FREE_ON_LAUNCH was asked for, by
- * the next launch; without that flag the next launch is refused until they are.  They outlive both graphs.
+ * A launch runs all nodes at once, on the calling thread.  Allocations that it makes and does not free
+ * outlive both graphs, until cuMemFree, cuMemFreeAsync, another graph's free node or, with
+ * AUTO_FREE_ON_LAUNCH, the next launch frees them; without that flag the next launch is refused until they
+ * are freed.
  */
 #include "graph.h"
 #include "capture.h"

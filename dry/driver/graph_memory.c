@@ -1,12 +1,10 @@
 /*
- * graph_memory.c - the memory of graphs: addresses fixed when a node is made, bytes taken when it is
- * launched.
+ * graph_memory.c - the memory of graphs: addresses fixed when a node is made, bytes taken at a launch.
  *
  * Each device has one pool for all graphs.  A launch or an upload makes it as large as what is alive plus the
- * most that this graph holds at once; graphs one after another share these bytes, so the pool is as large as
- * the greediest asked for.  What is reserved stays until cuDeviceGraphMemTrim, which leaves what is alive.
- * "Used" is what is mapped: the living, and what the executable graphs that were launched since the last trim
- * hold beyond it.  Allocations count in units of 2 MiB.
+ * most that this graph holds at once, in units of 2 MiB; so graphs one after another share bytes.  It shrinks
+ * only by cuDeviceGraphMemTrim.  "Used" is what is alive, and what executable graphs that were launched since
+ * the last trim hold beyond it.
  */
 #define _GNU_SOURCE /* MAP_NORESERVE */
 #include "dry.h"

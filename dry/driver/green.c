@@ -1,8 +1,6 @@
 /*
- * green.c - green contexts: a part of a device's multiprocessors, in the primary context.
- *
- * The simulated device has SIM_SMS multiprocessors to divide.  A green context retains the primary context
- * while it lives and costs 2 MiB of its own; what is allocated while one is current belongs to the primary.
+ * green.c - green contexts: a part of a device's SIM_SMS multiprocessors, in the primary context, which owns
+ * what is allocated while one is current.  One costs 2 MiB.
  */
 #include "sim.h"
 

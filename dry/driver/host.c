@@ -1,8 +1,6 @@
 /*
- * host.c - page-locked host memory: allocated by the driver (cuMemHostAlloc) or the program's own
- * (cuMemHostRegister).
- *
- * Nothing is really locked: RLIMIT_MEMLOCK of the test machine is no concern of a program that runs on a GPU.
+ * host.c - page-locked host memory: the driver's (cuMemHostAlloc) or the program's own (cuMemHostRegister).
+ * Nothing is really locked: RLIMIT_MEMLOCK of the test machine is no concern of a program for a GPU.
  */
 #include "capture.h"
 

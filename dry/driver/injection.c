@@ -1,6 +1,6 @@
 /*
- * injection.c - at its start the driver loads the library that CUDA_INJECTION64_PATH names and calls its
- * InitializeInjection.  A library that cannot be loaded, or has none, is passed over.
+ * injection.c - loads the library that CUDA_INJECTION64_PATH names and calls its InitializeInjection, as the
+ * driver does at its start; one that cannot be loaded is passed over.
  */
 #define _GNU_SOURCE
 #include "sim.h"

@@ -1,8 +1,6 @@
 /*
- * ipc.c - handles of cuMemAlloc's memory, and of events, for other processes.
- *
- * A handle opened again by the same context is the same address, counted; its own process can't open it. What
- * is opened costs the opener's device nothing: the bytes are the exporter's.
+ * ipc.c - handles of cuMemAlloc's memory, and of events, for other processes.  A handle opened again by the
+ * same context is the same address, counted; what is opened costs nothing, as the bytes are the exporter's.
  */
 #include "capture.h"
 #include "share.h"

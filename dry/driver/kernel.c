@@ -1,14 +1,12 @@
 /*
- * kernel.c - kernels: their handles, their parameters and names.
+ * kernel.c - kernels: their handles, parameters and names.  No device code runs.
  *
- * The simulated driver runs no device code.  In dry mode every name is a kernel of every image.  Otherwise a
- * kernel of a PTX module whose name begins with simcuda_nothing promises that it does nothing, so it can be
- * found and launched; any other name is refused, as a program that computes must be told.
+ * In dry mode every name is a kernel of every image.  Otherwise only kernels of PTX modules whose name begins
+ * with simcuda_nothing are found, as a program that computes must be told.
  *
- * A kernel of a library (CUkernel) and the function that it is in a context are two handles.  Either can be
- * launched; the questions about parameters and names take their own kind alone, and answer
- * CUDA_ERROR_INVALID_HANDLE for the other, as driver 13.0 does.  What a kernel of an image without PTX takes
- * is not known: there the question about parameters is not supported.
+ * A library's kernel (CUkernel) and the function that it is in a context are two handles.  Both can be
+ * launched; questions about parameters and names take their own kind alone, else CUDA_ERROR_INVALID_HANDLE,
+ * as driver 13.0 does.
  */
 #include "kernel.h"
 

@@ -1,9 +1,8 @@
 /*
  * launch.c - launches of kernels that compute nothing, and their nodes in graphs.
  *
- * What a launch is given is checked and, in a captured stream, kept, as the real driver does it.  A kernel
- * counts as using what its 64-bit parameters point to: where the device has no access to that, the launch
- * fails with CUDA_ERROR_ILLEGAL_ADDRESS (at once, and the context lives on).  Of a kernel with unknown
+ * A kernel counts as using what its 64-bit parameters point to: where the device has no access to that, the
+ * launch fails with CUDA_ERROR_ILLEGAL_ADDRESS (at once, and the context lives on).  Of a kernel with unknown
  * parameters nothing is read.
  */
 #include "capture.h"

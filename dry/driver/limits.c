@@ -1,9 +1,7 @@
 /*
- * limits.c - what cuCtxSetLimit costs.
- *
- * Three limits are memory: the stack of each thread that can be resident (by the card), printf's FIFO
- * and the heap of device-side malloc.  A context's own bytes cover their defaults; what is asked beyond them
- * is taken from the device in units of 2 MiB, and goes back when the limits are lowered or the context ends.
+ * limits.c - what cuCtxSetLimit costs.  Three limits are memory: the stack of each thread that can be
+ * resident, printf's FIFO, the heap of device-side malloc.  What is asked beyond the defaults is taken in
+ * units of 2 MiB.
  */
 #include "cards.h"
 #include "sim.h"

@@ -1,7 +1,6 @@
 /*
- * memory.c - device and managed memory: allocating, freeing, asking what an address is.
- *
- * Every piece of memory that the driver knows is a struct sim_block in one ordered map, whatever made it.
+ * memory.c - device and managed memory: allocating, freeing, asking what an address is.  All memory that the
+ * driver knows is a struct sim_block in one ordered map, whatever made it.
  */
 #include "capture.h"
 #include "graph.h"

@@ -1,8 +1,4 @@
-/*
- * missing.c - functions that are not simulated.
- *
- * Their parameters are no concern of theirs, so this file does without the headers of CUDA.
- */
+/* missing.c - functions that are not simulated; without CUDA's headers, as their parameters do not matter. */
 #include "facts.h"
 
 #include <stdbool.h>

@@ -1,11 +1,10 @@
 /*
- * module.c - device code: modules and libraries can be loaded and cost device memory; nothing of them runs.
+ * module.c - modules and libraries of device code, which cost device memory.
  *
- * An image is a cubin (ELF), a fat binary or PTX text; its bytes, rounded up to 2 MiB, are taken from the
- * device of the context that it is loaded in, and go back at the unload or with the context.  A library is
- * loaded into a context when its module is first asked for there (CUDA_MODULE_LOADING=EAGER: at once into the
- * current one).  In dry mode what is launched costs, and not what is loaded, and an image needs code for the
- * card.
+ * An image's bytes, rounded up to 2 MiB, are taken from the device until the unload or the context's end.  A
+ * library is loaded into a context when its module is first asked for there (CUDA_MODULE_LOADING=EAGER: at
+ * once into the current one).  In dry mode what is launched costs, not what is loaded, and an image needs
+ * code for the card.
  */
 #include "capture.h"
 #include "cards.h"

@@ -1,11 +1,9 @@
 /*
  * multicast.c - multicast objects: one address for memory of several devices.
  *
- * An object is a handle like those of cuMemCreate (mapped, retained and released as such) without memory of
- * its own; what is bound into it stays alive as long as it is bound.  A mapping of the object has pages of
- * its own here: nothing is really broadcast, which only device code could do.  Binding before all devices
- * were added blocks in the real driver; here it is CUDA_ERROR_NOT_READY, since a test should fail and not
- * hang.
+ * An object is a handle like those of cuMemCreate, without memory of its own; what is bound into it stays
+ * alive meanwhile.  Nothing is really broadcast.  Binding before all devices were added blocks in the real
+ * driver; here it is CUDA_ERROR_NOT_READY, since a test should fail and not hang.
  */
 #include "sim.h"
 

@@ -1,7 +1,4 @@
-/*
- * newer.h - what CUDA 13.1 to 13.5 added and the simulated driver has, where the headers of the build are
- * older.
- */
+/* newer.h - prototypes of CUDA 13.1 to 13.5 for builds with older headers. */
 #ifndef DRY_DRIVER_NEWER_H
 #define DRY_DRIVER_NEWER_H
 

@@ -1,14 +1,10 @@
 /*
- * numbers.c - random numbers that nobody looks at are passed over, so that those after them are the ones that
- * a real run has.
+ * numbers.c - moves the state of PyTorch's CPU generator past random numbers that nobody looks at.
  *
- * In a dry run large tensors of floats on the host are not filled (_dry_host of the Python package).  What
- * the program draws afterwards, a mask or an order of samples, decides sizes.  So PyTorch's generator goes on
- * as if they had been filled: its state, as Generator.get_state() gives it, is moved without making the
- * numbers, at half a nanosecond each.  The caller compares the result with PyTorch's own for a small tensor
- * before it relies on the layout.
- *
- * The generator is the Mersenne Twister MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998).
+ * A dry run does not fill large tensors of floats on the host (_dry_host of the Python package); but what the
+ * program draws afterwards, a mask or an order of samples, decides sizes and must be a real run's.  The
+ * generator is the Mersenne Twister MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998), its state as
+ * Generator.get_state() gives it; the caller compares the result with PyTorch's own before it relies on that.
  */
 #include "sim.h"
 

@@ -1,9 +1,8 @@
 /*
- * nvml.c - what programs ask NVML, beside the simulated driver: sim/libnvidia-ml.so.1.
+ * nvml.c - what programs ask NVML: sim/libnvidia-ml.so.1.
  *
- * It finds the simulated driver in its own process (never loads one) and answers with its figures: this
- * process alone uses the device, and is listed as long as it has a context there.  Its devices are the
- * machine's, those that the process does not see among them.
+ * It answers with the figures of the simulated driver in its own process, which it never loads: this process
+ * alone uses the device.  Its devices are all the machine's, also those that the process does not see.
  *
  *      SIMCUDA_NVML=off      nvmlInit_v2 fails (no driver)
  *      SIMCUDA_NVML=nopid    processes are not told apart, as inside many containers

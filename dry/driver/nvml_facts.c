@@ -1,7 +1,6 @@
 /*
- * nvml_facts.c - what NVML says of a card and its neighbours, which does not change while a process runs.
- *
- * What nobody could answer without a GPU (temperature, power, errors) is not there.
+ * nvml_facts.c - what NVML says of a card and its neighbours that does not change in a process.  What needs a
+ * GPU (temperature, power, errors) is not there.
  */
 #include "nvml.h"
 

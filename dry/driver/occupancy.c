@@ -1,7 +1,6 @@
 /*
- * occupancy.c - what a kernel takes of a multiprocessor, and how much of it fits there.
- *
- * Real kernels differ by their registers; here each is taken to use REGISTERS of them.
+ * occupancy.c - how much of a kernel fits on a multiprocessor.  Each kernel is taken to use REGISTERS
+ * registers; real ones differ.
  */
 #include "cards.h"
 #include "kernel.h"

@@ -1,11 +1,10 @@
 /*
  * pool.c - stream-ordered allocation out of memory pools.
  *
- * A pool takes segments of at least 32 MiB from its device (reserved) and cuts pieces off them (used), first
- * fit, pieces being multiples of 512 bytes that merge with free neighbours.  A free piece can be had again at
- * once: everything is executed when it is called, so no stream is ever behind.  Segments without a used piece
- * go back to the device when something synchronizes and the pool holds more than its release threshold
- * (default 0), or at cuMemPoolTrimTo.  All of a device's pools are emptied when its primary context ends.
+ * A free piece can be had again at once: everything is executed when it is called, so no stream is behind.
+ * Segments without a used piece go back to the device when something synchronizes and the pool holds more
+ * than its release threshold (default 0), or at cuMemPoolTrimTo.  A device's pools are emptied when its
+ * primary context ends.
  */
 #include "capture.h"
 #include "graph.h"

@@ -1,9 +1,9 @@
 /*
- * pool_pieces.c - the bytes of a pool: segments, cut into pieces.
+ * pool_pieces.c - the bytes of a pool: segments of at least 32 MiB, cut into pieces of multiples of 512
+ * bytes.
  *
- * A segment is a row of pieces, used and free ones, in the order of addresses; free neighbours are always one
- * piece.  The free ones of all segments are in one list, the last freed first, and the first that is large
- * enough is taken.
+ * Free neighbours are always one piece.  The free pieces of all segments are in one list, the last freed
+ * first, and the first that is large enough is taken.
  */
 #include "dry.h"
 #include "pool.h"

@@ -1,9 +1,6 @@
 /*
- * pool_share.c - pools shared between processes.
- *
- * A pool that was made with a handle type is exported as a file descriptor; each allocation in it is exported
- * as 64 bytes more.  The importer's pool allocates nothing: pointers are imported into it one by one, at
- * addresses of their own, and freed like the pool's.  They cost the importer nothing.
+ * pool_share.c - pools shared between processes: a pool as a file descriptor, each allocation in it as 64
+ * bytes more.  Pointers are imported one by one, at addresses of their own, and cost the importer nothing.
  */
 #define _GNU_SOURCE /* memfd_create */
 #include "pool.h"

@@ -1,10 +1,9 @@
 /*
- * proc_address.c - cuGetProcAddress as the driver answers it, export tables.
+ * proc_address.c - cuGetProcAddress as the driver answers it, and export tables.
  *
- * A query names the base ("cuMemAlloc"), a CUDA version and flags.  The answer is the newest variant that
- * this version already had: cuMemAlloc at 3020 is cuMemAlloc_v2.  Under
- * CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM a per-thread variant goes before the legacy one.  Where
- * nothing fits the pointer is NULL: v2 succeeds and says why in the optional status, the first ABI returns
+ * The answer is the newest variant that the given CUDA version already had (cuMemAlloc at 3020 is
+ * cuMemAlloc_v2); with CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM a per-thread variant goes first.  Where
+ * nothing fits, the pointer is NULL: v2 succeeds and says why in the optional status, the first ABI returns
  * CUDA_ERROR_NOT_FOUND.
  */
 #include "sim.h"

@@ -1,8 +1,6 @@
 /*
- * range.c - an ordered map of disjoint address ranges: a treap, nodes inside the caller's structs.
- *
- * Lookups by any address inside a range are what a driver needs (pointer attributes, bounds of a copy), and
- * programs with a hundred thousand live allocations exist: O(log n) for everything.
+ * range.c - an ordered map of disjoint address ranges, found by any address inside: a treap (O(log n) with a
+ * hundred thousand live allocations) with its nodes inside the caller's structs.
  */
 #include "sim.h"
 

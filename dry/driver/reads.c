@@ -1,9 +1,8 @@
 /*
  * reads.c - single numbers that a library reads from the device by itself, mostly to count something.
  *
- * Nobody computed them, so the Python package (_dry_reads) says what they are, or that nobody knows.  It is
- * told at the end of the very call, whichever that is (fault.c): no lock is held then, and what was written
- * to is there still.
+ * Nobody computed them: the Python package (_dry_reads) says what they are, or that nobody knows.  It is told
+ * at the end of the call (fault.c), when no lock is held and what was written to is still there.
  */
 #include "dry.h"
 

@@ -1,22 +1,16 @@
 /*
- * room.c - the addresses of device memory.
+ * room.c - the addresses of device memory.  Outside dry mode the kernel gives them.
  *
- * Outside dry mode the kernel gives them, and each allocation is a mapping of its own.
+ * In dry mode they come from one region of the address space, the same in each run where it is free:
+ * PyTorch's allocator takes the lower of two equal blocks, so other addresses would be other peaks.  They are
+ * given as an H200's driver (580.159, 2026-11-29) gave them:
  *
- * In dry mode they come from one region of the address space, always the same where it is free, because
- * PyTorch's allocator takes the lower one of two equal blocks: other addresses would be other peaks.  They
- * are given as an H200's driver (580.159, 2026-11-29) gave them:
- *
- *  - Allocations lie in rooms.  A room has 32 MiB, or the multiple that its first allocation needs.
- *  - An allocation goes to the lowest hole, of all in rooms that are there, that is large enough.
+ *  - Allocations lie in rooms of 32 MiB, or of the multiple that the room's first allocation needs.
+ *  - An allocation goes to the lowest hole of all rooms that is large enough.
  *  - Where there is none a room is made, at the end of the highest gap between rooms that has room for it and
- *    32 MiB more.
- *  - A room in which nothing is left goes back.
+ *    32 MiB more.  A room in which nothing is left goes back.
  *  - At the begin there are two rooms with a hole each, of 24 and of 2 MiB.
  *  - Addresses that a program reserves have a room to themselves.
- *
- * To the kernel the region is private memory without a reservation: what was never touched takes none of the
- * machine's, and what was given back takes none any more.
  */
 #include "dry.h"
 

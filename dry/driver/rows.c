@@ -1,9 +1,7 @@
 /*
- * rows.c - copies and fills of two and three dimensions, row by row; where the rows lie behind one another,
- * as one.
- *
- * In a captured stream each row is a node, where a real driver makes one of all.  What touches an array is
- * not supported; in dry mode it does nothing.
+ * rows.c - copies and fills of two and three dimensions, row by row.  In a captured stream each row is a
+ * node, where a real driver makes one of all.  What touches an array is not supported; in dry mode it does
+ * nothing.
  */
 #include "capture.h"
 #include "dry.h"

@@ -1,11 +1,10 @@
 /*
  * share.c - device memory between processes.
  *
- * Device memory is private pages until it is exported: then its bytes move into a memfd that is mapped in
- * their place, at the same address.  A ticket of 64 bytes names the exporting process, the number of its
- * descriptor and the file; an importer opens it through /proc and maps it.  So nothing lies in any file
- * system, a killed process leaves nothing behind, and a ticket is worthless once its process is gone or has
- * freed the memory.  Who has mapped the pages already keeps them.
+ * When memory is exported its bytes move into a memfd that is mapped in their place.  A ticket of 64 bytes
+ * names the exporting process, its descriptor's number and the file; an importer opens it through /proc.  So
+ * a killed process leaves nothing behind, and a ticket is worthless once its process is gone or has freed the
+ * memory.
  */
 #define _GNU_SOURCE /* memfd_create */
 #include "dry.h"

@@ -1,35 +1,10 @@
 /*
  * sim.h - inside the simulated CUDA driver (libcuda.so.1 of the tests and of the quickstart without a GPU).
  *
- * "Device memory" is host memory that the CPU reaches under the same address; what the driver promises about
- * it (capacity, ownership, mappings, reference counts, error codes) is kept honestly, what needs a GPU
- * (device code) is refused, or in dry mode (dry.h) computes nothing.  One mutex guards everything:
- * sim_enter() takes it, and every exported function begins with SIM_CALL.
- *
- *      fault.c          entering and leaving a call: lock, checks, injected faults and latency, errno
- *      device.c         cuInit, devices, the bytes that each has left; visible.c which of them
- *      cards.c          the GPU that is stood in for; attributes.c what it can do
- *      context.c        contexts, current per thread; limits.c their limits; green.c green ones
- *      work.c           work that takes its time
- *      range.c          ordered map of address ranges
- *      room.c           addresses of device memory; backing.c what it costs
- *      dry.c            dry mode, and which bytes it keeps
- *      memory.c         cuMemAlloc and kin, pointer attributes; host.c pinned memory
- *      vmm.c            physical memory; vmm_map.c its address ranges
- *      multicast.c      what physical memory is bound into; endpoint.c likewise
- *      pool.c           stream-ordered allocation; pool_pieces.c its bytes
- *      share.c          memory of another process: ipc.c, external.c, pool_share.c
- *      array.c          arrays and mipmapped arrays; array_sparse.c memory bound into them
- *      graph.c          graphs; graph_exec.c launching them; graph_memory.c their memory
- *      user_object.c    what a graph keeps alive; graph_info.c asking graphs
- *      capture.c        stream capture
- *      module.c         device code as it is loaded; image.c what it says of itself
- *      kernel.c         kernels; kernel_ptx.c their parameters; launch.c, occupancy.c
- *      global.c         variables of device code
- *      copy.c           memcpy and memset; rows.c those of two and three dimensions
- *      reads.c          single numbers that were read from the device
- *      stream.c         streams, events; hints.c what changes nothing; logs.c
- *      proc_address.c   cuGetProcAddress; missing.c what is not simulated; errors.c
+ * "Device memory" is host memory that the CPU reaches under the same address.  What the driver promises about
+ * it (capacity, ownership, mappings, reference counts, error codes) is kept; device code is refused, or in
+ * dry mode (dry.h) computes nothing.  One mutex guards everything: every exported function begins with
+ * SIM_CALL, whose sim_enter() takes it.
  */
 #ifndef DRY_DRIVER_SIM_H
 #define DRY_DRIVER_SIM_H

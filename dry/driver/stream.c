@@ -2,8 +2,8 @@
  * stream.c - streams, events, host functions.
  *
  * Everything is executed when it is called, so a stream is always idle and an event complete once it is
- * recorded; its time is the moment of recording.  cuLaunchHostFunc calls the function on the calling thread,
- * before it returns, without the driver's lock.  Where a stream is capturing (capture.c) nothing is executed.
+ * recorded (but see work.c).  cuLaunchHostFunc calls the function before it returns, without the driver's
+ * lock.
  */
 #include "capture.h"
 #include "graph.h"

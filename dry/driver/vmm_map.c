@@ -1,9 +1,8 @@
 /*
- * vmm_map.c - address ranges of the virtual-memory API: reserving, mapping physical memory into them, access.
+ * vmm_map.c - address ranges of the virtual-memory API: reserving, mapping, access.
  *
- * A reservation is inaccessible address space.  Mapping duplicates pages of the physical memory's own mapping
- * to the address (mremap with an old size of 0), still without access: touching it before cuMemSetAccess is a
- * SIGSEGV, as a kernel's access would be an error.
+ * Mapping duplicates the physical memory's pages to the address (mremap with an old size of 0), without
+ * access: touching them before cuMemSetAccess is a SIGSEGV, as a kernel's access would be an error.
  */
 #define _GNU_SOURCE /* memfd_create, mremap */
 #include "dry.h"

@@ -1,22 +1,17 @@
 /*
  * work.c - work that takes its time, and waiting for it.
  *
- * Everything is executed when it is called, so nobody ever has to wait; a test that is about waiting says of
- * a context that it is busy (simcuda_busy).  Until it says otherwise, or the context ends, whoever waits for
- * the context, for one of its streams or for an event that was recorded in it meanwhile waits indeed, without
- * the driver's lock.
+ * Everything is executed when it is called.  A test that is about waiting says of a context that it is busy
+ * (simcuda_busy): then who waits for the context, its streams or an event recorded meanwhile waits indeed,
+ * without the driver's lock.
  *
- * In dry mode PyTorch's allocator asks whether the device is done with what came before an event, and memory
- * hangs on the answer: a block that several streams used (record_stream) is handed out again once it is yes.
- * A real device is done at some moment between the launch and the launch of QUEUE more, which would have to
- * wait for room.  Under the first assumption it is done at once, under the second as late as can be: when the
- * host has waited for it, QUEUE launches came since, or the allocator has asked PATIENCE times with no launch
- * in between.  For others who ask it is done at once, and what the program was told holds for the allocator,
- * too.  PyTorch's own, the allocator of pinned memory and NCCL's watchdog, only look.
- *
- * The watchdog, whose thread launches nothing, keeps the tensors of a collective until it has seen that the
- * collective is done: DistributedDataParallel's first buckets, beside those that replace them in the second
- * step.  So under the second assumption it is told as late as the allocator (_dry_ranks.py tells the fact).
+ * In dry mode memory hangs on when an event is done: PyTorch's allocator hands out a block that several
+ * streams used (record_stream) once it is.  A real device is done between the launch and the launch of QUEUE
+ * more, which would have to wait for room.  Under the first assumption it is done at once; under the second
+ * as late as can be: when the host has waited for it, QUEUE launches came since, or the allocator has asked
+ * PATIENCE times with no launch in between.  The same holds for NCCL's watchdog, which keeps the tensors of a
+ * collective until it has seen that it is done (_dry_ranks.py tells so); for others who ask it is done at
+ * once.
  */
 #include "capture.h"
 #include "dry.h"

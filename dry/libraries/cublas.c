@@ -1,15 +1,11 @@
 /*
- * cublas.c - stands in for libcublas: handles keep what they are told, products do nothing.
+ * cublas.c - stands in for libcublas: handles keep what they are told, products do nothing; a result that
+ * goes to the host is one.
  *
- * A handle takes device memory when it is made and gives it back when it is destroyed.  Of an H200 with
- * cuBLAS 13.1.0.3 (CUDA 13.0.2) it took 1 KiB, then 128 KiB, then 64 MiB; with CUBLAS_WORKSPACE_CONFIG the 1
- * KiB and what that says (":4096:8" is 32 MiB).
- *
- * 64 MiB are twice the workspace that cuBLAS's documentation recommends for Hopper.  So for another card
- * twice what is recommended for it is taken, which is a guess and said to be, as everything is that was not
- * measured.
- *
- * A result that goes to the host is one.
+ * A handle takes device memory while it lives.  On an H200 with cuBLAS 13.1.0.3 (CUDA 13.0.2) that was 1 KiB,
+ * 128 KiB and 64 MiB; with CUBLAS_WORKSPACE_CONFIG 1 KiB and what that says (":4096:8" is 32 MiB).  64 MiB
+ * are twice the workspace that cuBLAS's documentation recommends for Hopper; other cards get twice theirs,
+ * told as a guess.
  */
 #include "blas_common.h"
 #include "own_memory.h"

@@ -1,8 +1,6 @@
 /*
- * cublaslt.c - stands in for libcublasLt: descriptions keep what they are told, products do nothing.
- *
- * A search for algorithms finds one, which needs no workspace: callers allocate a workspace before they
- * search, of a size of their own choice, and offer it.  The library takes no memory of its own.
+ * cublaslt.c - stands in for libcublasLt: products do nothing.  A search for algorithms finds one, which
+ * needs no workspace: callers allocate theirs before they search.  The library takes no memory of its own.
  */
 #include "blas_common.h"
 

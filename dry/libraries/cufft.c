@@ -1,11 +1,10 @@
 /*
  * cufft.c - stands in for libcufft: plans are made and transform nothing.
  *
- * A plan's work area is the caller's where it says so (cufftSetAutoAllocation), else it is taken from the
- * driver when the plan is made.  Its size depends on the algorithm, and no rule of NVIDIA's is known; the
- * documentation says that sizes with large prime factors take up to eight times as much as others.  So the
- * answer is a guess and said to be: the complex elements of the transform once, and eight times where a
- * factor is a prime above 127.
+ * A plan's work area is the caller's (cufftSetAutoAllocation), or taken from the driver when the plan is
+ * made.  No rule for its size is known; the documentation says that large prime factors take up to eight
+ * times as much.  So it is a guess: the complex elements once, and eight times where a factor is a prime
+ * above 127.
  */
 #include "names.h"
 #include "own_memory.h"

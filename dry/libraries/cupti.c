@@ -1,6 +1,6 @@
 /*
- * cupti.c - stands in for libcupti: whoever subscribes is told of nothing, and counters do not exist.  So
- * PyTorch's profiler runs, and shows the host's side alone.
+ * cupti.c - stands in for libcupti, which tells subscribers nothing and has no counters: PyTorch's profiler
+ * runs, and shows the host's side alone.
  */
 #include "names.h"
 

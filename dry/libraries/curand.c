@@ -1,6 +1,6 @@
 /*
- * curand.c - stands in for libcurand: generators write nothing into device memory.  What a real one takes for
- * its state is not known, and said to be none.
+ * curand.c - stands in for libcurand: generators write nothing.  What a real one takes for its state is not
+ * known, and said to be none.
  */
 #include "names.h"
 

@@ -1,14 +1,10 @@
 /*
- * cusolver.c - stands in for libcusolver's dense routines: they factor and solve nothing, and say that all
- * went well.
+ * cusolver.c - stands in for libcusolver's dense routines: they solve nothing, and say that all went well.
  *
- * What a routine needs beside its matrices is asked for first, and allocated by the caller.  Cholesky's
- * decomposition, QR and Jacobi's of many small matrices follow rules.  Of others no rule is known, so the
- * answer is a guess and said to be: the work that LAPACK's documentation names for the routine, with blocks
- * of 64; a block of columns where LAPACK needs none; a copy of what is rotated for Jacobi's methods.
- *
- * A handle has one of cuBLAS, as the real library's (it imports cublasCreate_v2): that it takes cuBLAS's
- * memory at once is a guess, too.
+ * The caller asks what a routine needs, and allocates it.  For Cholesky's decomposition, QR and Jacobi's of
+ * many small matrices there are rules.  The rest is a guess: the work that LAPACK's documentation names, with
+ * blocks of 64; a block of columns where LAPACK needs none; a copy of what is rotated for Jacobi's methods.
+ * That a handle has one of cuBLAS, which takes its memory at once, is a guess, too.
  */
 #include "names.h"
 #include "own_memory.h"

@@ -1,14 +1,10 @@
 /*
- * cusparse.c - stands in for libcusparse: descriptions of matrices and vectors are kept and told, nothing is
- * computed.
+ * cusparse.c - stands in for libcusparse: descriptions of matrices and vectors are kept, nothing is computed.
  *
- * How large a buffer must be is asked for first, and allocated by the caller.  No rule of NVIDIA's is known,
- * so the answer is a guess and said to be: an index for each row; for sorting, keys and places once more; for
- * a product of two sparse matrices, an index and a value for each product of elements.
- *
- * How many elements a result has only a GPU finds out, as it depends on where the elements are.  What is
- * assumed is noted: products of elements, and elements of sums, never meet in a place; under the second
- * assumption about values (VRAMSCOPE_DRY_ASSUME) every two do.
+ * Sizes of buffers are guesses: an index for each row; for sorting, keys and places once more; for a product
+ * of two sparse matrices, an index and a value for each product of elements.  How many elements a result has
+ * only a GPU finds out: it is assumed that products, or elements of sums, never meet in a place; under the
+ * second assumption about values (VRAMSCOPE_DRY_ASSUME) that every two do.
  */
 #include "names.h"
 #include "own_memory.h"

@@ -1,9 +1,7 @@
 /*
- * cusparselt.c - stands in for libcusparseLt: descriptions lie in room of the caller's, nothing is computed.
- *
- * A matrix of which half is kept takes half of its bytes, and two bits for each element that is kept to say
- * where it was: with 16-bit elements 9 sixteenths of the dense matrix, with 8-bit ones 10, as PyTorch counts
- * too.
+ * cusparselt.c - stands in for libcusparseLt: nothing is computed.  A matrix of which half is kept takes half
+ * of its bytes, and two bits for each kept element: of 16-bit elements 9 sixteenths of the dense matrix, of
+ * 8-bit ones 10, as PyTorch counts too.
  */
 #include "names.h"
 

@@ -1,16 +1,13 @@
 /*
- * names.h - the exported names of a stand-in, and what stands behind each: the rows of its .def file.
- *
- * Most functions of these libraries do the same here: nothing, or one figure at a known argument.  So a name
- * is no function of its own but another name of one, and a library is a table of names.
+ * names.h - makes the exported names of a stand-in from the rows of its .def file.
  *
  *      NAME(name, like)      an exported name, and the static function that is called by it
  *      MISSING(name)         is not simulated: ends the run and says so
  *
- * All arguments but floating-point numbers by value come in the same registers and places on the stack, so a
- * function that looks at the third alone can stand for any with at least three.  It has ARGUMENTS: a1, a2 and
- * so on, of which it reads no more than its callers give.  Of an int the upper half is undefined: INT(3) is
- * a3 as one.
+ * Most functions do the same here: nothing, or one figure at a known argument.  All arguments but
+ * floating-point numbers by value come in the same registers and places on the stack, so one function with
+ * ARGUMENTS (a1, a2 and so on) stands for all that have at least those that it reads.  Of an int the upper
+ * half is undefined: INT(3) is a3 as one.
  */
 #ifndef DRY_LIBRARIES_NAMES_H
 #define DRY_LIBRARIES_NAMES_H

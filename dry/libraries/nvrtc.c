@@ -1,13 +1,9 @@
 /*
- * nvrtc.c - stands in for libnvrtc: a program is looked through for its kernels' names, and compiled to
- * nothing.
+ * nvrtc.c - stands in for libnvrtc: compiles a program to PTX with an entry for each of its kernels' names.
  *
- * The image is PTX with an entry for each name: those of `extern "C"` kernels as they are, and what a name
- * expression is lowered to, which here is the expression with all but letters and digits replaced, and its
- * number.  It is answered as PTX and as cubin.
- *
- * PyTorch keeps what it compiled in a cache on disk, where a later run on a GPU would find it: the cache is
- * switched off.
+ * Those are `extern "C"` kernels, and name expressions, lowered to the expression with all but letters and
+ * digits replaced, and its number.  PyTorch's cache on disk of what it compiled is switched off: a later run
+ * on a GPU would find this.
  */
 #include "names.h"
 

@@ -1,6 +1,6 @@
 /*
- * nvshmem.c - the names of libnvshmem_host that PyTorch needs to load.  A heap that is shared by GPUs is not
- * simulated: whoever makes one hears so.
+ * nvshmem.c - the names of libnvshmem_host that PyTorch needs to load; a heap shared by GPUs is not
+ * simulated.
  */
 #include "names.h"
 

@@ -1,7 +1,6 @@
 /*
- * own_memory.h - device memory that a library takes for itself, from the driver, where the real one would.
- *
- * The driver's functions are found as the program's own are, so that a recording sees these calls.
+ * own_memory.h - device memory that a library takes for itself.  The driver's functions are found as the
+ * program's own are, so that a recording sees these calls.
  */
 #ifndef DRY_LIBRARIES_OWN_MEMORY_H
 #define DRY_LIBRARIES_OWN_MEMORY_H

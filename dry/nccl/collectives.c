@@ -1,10 +1,10 @@
 /*
- * collectives.c - what a collective leaves in its output when all other ranks are absent.
+ * collectives.c - what a collective leaves in its output when all other ranks are absent: as if each had what
+ * this one has.
  *
- * As if every rank had what this one has: gathers repeat this rank's part, exchanges give back what was meant
- * for the other, reductions give this rank's own values.  Small whole numbers keep their meaning, as sizes
- * and counts hang on them: their sum is this rank's times the ranks.  What comes from another rank
- * (broadcasts, receives) leaves the output as it was.
+ * Gathers repeat this rank's part, exchanges give back what was meant for the other, reductions give this
+ * rank's own values; but small whole numbers, on which sizes and counts hang, are summed: times the ranks.
+ * Broadcasts and receives leave the output as it was.
  */
 #include "nccl.h"
 

@@ -1,9 +1,9 @@
 /*
- * comm.c - communicators: made, split, asked and destroyed; memory and windows that programs get of NCCL.
+ * comm.c - communicators, none of which waits for a rank; memory and windows that programs get of NCCL.
  *
- * None waits for a rank.  ncclCommSplit says colors and not how many ranks have the same one, so that who
- * calls it can say so before: dry_nccl_group(color, ranks, rank), or with ANY_COLOR of whatever comes next;
- * without that the part is taken to be as large as the whole.
+ * ncclCommSplit does not say how many ranks have the same color.  Who calls it can say so before:
+ * dry_nccl_group(color, ranks, rank), with ANY_COLOR of whatever comes next; else the part is as large as the
+ * whole.
  */
 #include "nccl.h"
 

@@ -2,14 +2,13 @@
  * memory.c - what NCCL itself takes of a device, in the pieces and at the moment that it does.
  *
  * Measured on two H200s (NCCL 2.28.9, 55 runs of DDP, FSDP1, FSDP2, ZeRO and tensor parallelism): a
- * communicator's collectives took 484 MiB of each, as 24 pieces of 10 MiB and 122 of 2 MiB. The buffers of
- * what is received through a channel make 10 MiB (4 MiB or NCCL_BUFFSIZE of the simple protocol, 512 KiB of
- * LL and 4.7 MiB of LL128), and each end of a connection has flags, of which a channel of two ranks has five.
- * So 4 MiB are the communicator's. Sends between two ranks took 32 channels: 64 MiB of the one that sends and
- * 320 of the one that receives. Pieces are physical memory that is mapped, unless NCCL_CUMEM_ENABLE=0. For
- * other numbers of ranks and channels, other versions, other GPUs and ranks on two machines this is a guess,
- * and is told as one: a rank has one neighbour on each side of a ring however many there are, but trees and
- * NVLink's multicast take more.
+ * communicator's collectives took 484 MiB of each, as 24 pieces of 10 MiB and 122 of 2 MiB; sends between two
+ * ranks took 32 channels, 64 MiB of the one that sends and 320 of the one that receives.  A channel's receive
+ * buffers make 10 MiB (4 MiB or NCCL_BUFFSIZE of the simple protocol, 512 KiB of LL, 4.7 MiB of LL128), each
+ * end of a connection has flags (five in a channel of two ranks), 4 MiB are the communicator's.  Pieces are
+ * mapped physical memory, unless NCCL_CUMEM_ENABLE=0.  Everything else (ranks, channels, versions, GPUs,
+ * machines) is told as a guess: a ring has one neighbour on each side however many ranks there are, but trees
+ * and NVLink's multicast take more.
  */
 #include "measured.h"
 #include "nccl.h"

@@ -1,6 +1,6 @@
 /*
- * names.c - functions of NCCL that reach into other ranks' memory or their own kernels' state, which a
- * process alone can't stand in for. They are here as libraries of PyTorch import them.
+ * names.c - functions of NCCL that reach into other ranks' memory or their kernels' state, which cannot be
+ * stood in for; libraries of PyTorch import them.
  */
 #include "nccl.h"
 

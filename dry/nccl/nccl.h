@@ -1,10 +1,6 @@
 /*
  * nccl.h - a NCCL whose communicators have any number of ranks, of which this process is the only one there
- * is.
- *
- * comm.c has the communicators, collectives.c what they move, memory.c what NCCL takes of the device, names.c
- * the functions that can't be stood in for.  The types are NCCL's public ones; its header is not there where
- * this is built.
+ * is.  The types are NCCL's public ones; its header is not there where this is built.
  */
 #ifndef DRY_NCCL_NCCL_H
 #define DRY_NCCL_NCCL_H

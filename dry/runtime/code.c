@@ -2,9 +2,8 @@
  * code.c - fat binaries and what they register: which host function is which kernel, which host variable
  * which one on the device.
  *
- * PyTorch registers tens of thousands of kernels before main(), and calls a few.  So registering only notes
- * the addresses of names that the program holds anyway; an image is given to the driver when one of its
- * kernels is first asked for.
+ * PyTorch registers tens of thousands of kernels before main(), and calls a few.  So only addresses are
+ * noted; the driver gets an image when one of its kernels is first asked for.
  */
 #include "runtime.h"
 

@@ -1,9 +1,7 @@
 /*
- * device.c - devices, and the context of the thread that calls.
- *
- * A device's primary context is made by the first call that needs one, or by cudaSetDevice, and held to the
- * end.  Where the program made a context of the driver's current, that one is used.  After cudaDeviceReset
- * the next call makes the context anew.
+ * device.c - devices, and the context of the calling thread: the program's own where it made one current,
+ * else the device's primary one, which the first call that needs it (or cudaSetDevice) retains to the end, or
+ * to cudaDeviceReset.
  */
 #include "runtime.h"
 

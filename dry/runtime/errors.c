@@ -1,8 +1,7 @@
 /*
- * errors.c - what a call returns, and what the thread remembers of it.
- *
- * The runtime's codes are the driver's numbers.  An error that broke the context is the driver's to repeat;
- * here it is one as all others.  Not to be ready yet is an answer, and nothing to remember.
+ * errors.c - what a call returns, and what the thread remembers of it.  Codes are the driver's numbers.  An
+ * error that broke the context is not kept apart here: the driver repeats it.  "Not ready" is an answer, and
+ * not remembered.
  */
 #include "runtime.h"
 

@@ -1,6 +1,6 @@
 /*
- * functions.c - what a kernel has and how many of it fit, the configuration of a launch that is under way,
- * functions of the driver for who asks by name, the profiler.
+ * functions.c - a kernel's attributes and occupancy, the configuration of a launch that is under way,
+ * functions of the driver by name, the profiler.
  */
 #include "runtime.h"
 

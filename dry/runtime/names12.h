@@ -1,6 +1,6 @@
 /*
- * names12.h - names under which libcudart.so.12 has what the headers of CUDA 13 declare: in 13 these forms
- * took the place of older ones, which older12.c has.
+ * names12.h - names under which libcudart.so.12 has the forms that CUDA 13's headers declare; older12.c has
+ * the old.
  */
 #ifndef DRY_RUNTIME_NAMES12_H
 #define DRY_RUNTIME_NAMES12_H

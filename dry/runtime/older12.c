@@ -1,7 +1,6 @@
 /*
- * older12.c - of libcudart.so.12 alone: calls by forms that CUDA 13 no longer has.
- *
- * The headers of 13 declare another form under the same name, so each has a name of its own here.
+ * older12.c - calls of libcudart.so.12 in forms that CUDA 13 no longer has.  Its headers declare another form
+ * under the same name, so each has a name of its own here.
  */
 #include "runtime.h"
 

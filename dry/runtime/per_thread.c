@@ -1,6 +1,6 @@
 /*
  * per_thread.c - streams.c and launch.c once more, for programs whose default stream is the thread's own: the
- * headers give each function another name then, and the driver is asked for other functions.
+ * headers give the functions other names then.
  */
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM
 #include "streams.c"

@@ -2,22 +2,9 @@
  * runtime.h - inside the stand-ins for CUDA's runtime: libcudart.so.13, and libcudart.so.12 where DRY_CUDART
  * is 12.
  *
- * What a program calls here is asked of the driver, as the runtime does: its functions are found by
- * cuGetProcAddress, so a hook of that or of dlsym sees each call once.  The runtime keeps what the driver
- * does not know: a thread's device and last error, which host function means which kernel.
- *
- *      driver.c      the driver's functions (driver.def)
- *      errors.c      codes, the thread's last error
- *      device.c      devices, their contexts
- *      properties.c  cudaGetDeviceProperties
- *      calls.c       calls that the driver has likewise
- *      streams.c     those that know a default stream
- *      per_thread.c  streams.c and launch.c, for the other default stream
- *      memory.c      what differs a little
- *      code.c        fat binaries, kernels, variables
- *      launch.c      launches
- *      functions.c   attributes, occupancy
- *      missing.c     all that is not simulated
+ * A call is asked of the driver, whose functions are found by cuGetProcAddress, so a hook of that or of dlsym
+ * sees each call once.  The runtime keeps what the driver does not know: a thread's device and last error,
+ * which host function means which kernel.
  */
 #ifndef DRY_RUNTIME_RUNTIME_H
 #define DRY_RUNTIME_RUNTIME_H

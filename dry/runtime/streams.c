@@ -1,7 +1,6 @@
 /*
- * streams.c - the rows of streams.def as functions, and what else is there for either default stream.
- *
- * Which copy it is follows from the addresses; the program's word for it is not needed.
+ * streams.c - the rows of streams.def as functions, and what else there is for either default stream.  The
+ * direction of a copy follows from the addresses, not from what the program says.
  */
 #include "runtime.h"
 

@@ -7,10 +7,10 @@
  *
  * DIR is what VRAMSCOPE_DRY_WRITES names.  A path is looked up there first; what is opened for writing is
  * copied there before.  New files below TMPDIR, /tmp, /dev/shm and the user's cache, but not below DIR/cwd,
- * are made where they are wanted: compilers and the loader look for them there without asking us.
+ * are made where they are wanted: compilers and the loader look for them there without asking us.  A
+ * directory's list lacks what lies apart.
  *
- * A directory's list has what is there, and not what lies apart.  No function here allocates or takes a lock,
- * and errno is the caller's unless it fails.
+ * No function here allocates or takes a lock, and errno is the caller's unless it fails.
  */
 #ifndef DRY_WRITES_APART_H
 #define DRY_WRITES_APART_H
