@@ -164,3 +164,17 @@ DRY_API int cudnnRestoreDropoutDescriptor(struct dnn_plain *dropout, void *handl
 {
     return cudnnSetDropoutDescriptor(dropout, handle, rate, states, size, seed);
 }
+
+/* ---- functions that need not do anything here, and those that would have to ---- */
+
+#define NOTHING(name)                                                                                        \
+    DRY_API int name(void)                                                                                   \
+    {                                                                                                        \
+        return DNN_SUCCESS;                                                                                  \
+    }
+#define MISSING(name)                                                                                        \
+    DRY_API int name(void)                                                                                   \
+    {                                                                                                        \
+        dry_missing("cuDNN", #name);                                                                         \
+    }
+#include "nothing.def"

@@ -1,7 +1,6 @@
 /*
  * attributes.c - cuDeviceGetAttribute: what a GPU can do, by its card.
  */
-#include "cards.h"
 #include "sim.h"
 
 /* What is the same of all cards; what stands in neither table is 0 ("not supported"). */

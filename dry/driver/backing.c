@@ -5,7 +5,6 @@
  * share chunks of 2 MiB, one size class (a power of two from 512 bytes) a chunk: used bytes grow in steps of
  * 2 MiB.  The host pays only for what is touched.
  */
-#include "dry.h"
 #include "share.h"
 
 #include <stdlib.h>

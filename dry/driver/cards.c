@@ -3,8 +3,7 @@
  *
  *      SIMCUDA_GPU=H200          a key of cards.def, in any case, or one of its synonyms
  */
-#include "cards.h"
-#include "dry.h"
+#include "sim.h"
 
 #include <stdio.h>
 #include <stdlib.h>

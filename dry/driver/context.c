@@ -6,7 +6,6 @@
  * a stale handle is an error code and no crash.
  */
 #include "capture.h"
-#include "cards.h"
 
 #include <stdlib.h>
 

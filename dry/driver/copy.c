@@ -3,7 +3,6 @@
  * length, in memory that may be accessed: else CUDA_ERROR_INVALID_VALUE, where host code would crash.
  */
 #include "capture.h"
-#include "dry.h"
 #include "graph.h"
 
 #include <string.h>

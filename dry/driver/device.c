@@ -6,9 +6,10 @@
  *      SIMCUDA_SHUTDOWN=1        once exit runs what was registered before cuInit, most calls answer
  *                                CUDA_ERROR_DEINITIALIZED, as a real driver's do
  */
-#include "cards.h"
+#define _GNU_SOURCE /* secure_getenv */
 #include "sim.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,17 @@ static void initialize(void)
     initialized = true;
 }
 
+/* Loads the library that CUDA_INJECTION64_PATH names and calls its InitializeInjection, as the driver does at
+ * its start; one that cannot be loaded is passed over. */
+static void inject(void)
+{
+    const char *path = secure_getenv("CUDA_INJECTION64_PATH");
+    void *library = path && *path ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
+    int (*begin)(void) = library ? (int (*)(void))dlsym(library, "InitializeInjection") : NULL;
+    if (begin)
+        begin();
+}
+
 CUresult cuInit(unsigned int flags)
 {
     SIM_CALL(SIM_NOTHING);
@@ -123,7 +135,7 @@ CUresult cuInit(unsigned int flags)
         return CUDA_ERROR_NOT_INITIALIZED;
     if (!initialized) {
         initialize();
-        sim_inject();
+        inject();
     }
     return sim_device_count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }

@@ -7,7 +7,7 @@
  *      SIMCUDA_FAIL="cuMemCreate:*=2"                      every call returns 2
  *      SIMCUDA_LATENCY_US=100                              each call waits so long
  */
-#include "dry.h"
+#include "sim.h"
 
 #include <errno.h>
 #include <pthread.h>

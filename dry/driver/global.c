@@ -2,8 +2,7 @@
  * global.c - variables of device code: in dry mode each name is one, with GLOBAL bytes of zeros (its real
  * size stands in the code, which is not read); they cost nothing.
  */
-#include "dry.h"
-#include "module.h"
+#include "kernel.h"
 
 #include <stdlib.h>
 #include <string.h>

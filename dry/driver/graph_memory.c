@@ -7,7 +7,6 @@
  * the last trim hold beyond it.
  */
 #define _GNU_SOURCE /* MAP_NORESERVE */
-#include "dry.h"
 #include "graph.h"
 
 #include <stdlib.h>

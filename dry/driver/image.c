@@ -4,7 +4,7 @@
  * A fat binary is a header of 16 bytes and entries (PTX or a cubin), each with a header of its own.  A GPU
  * runs cubins of its major compute capability up to its minor one, and PTX of any older capability.
  */
-#include "image.h"
+#include "kernel.h"
 
 #include <elf.h>
 #include <stdlib.h>

@@ -8,10 +8,8 @@
  * launched; questions about parameters and names take their own kind alone, else CUDA_ERROR_INVALID_HANDLE,
  * as driver 13.0 does.
  */
-#include "kernel.h"
 
-#include "dry.h"
-#include "module.h"
+#include "kernel.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,6 @@
  * parameters nothing is read.
  */
 #include "capture.h"
-#include "cards.h"
-#include "dry.h"
 #include "graph.h"
 #include "kernel.h"
 

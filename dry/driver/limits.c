@@ -3,7 +3,6 @@
  * resident, printf's FIFO, the heap of device-side malloc.  What is asked beyond the defaults is taken in
  * units of 2 MiB.
  */
-#include "cards.h"
 #include "sim.h"
 
 static const struct {

@@ -7,9 +7,7 @@
  * code for the card.
  */
 #include "capture.h"
-#include "cards.h"
-#include "dry.h"
-#include "module.h"
+#include "kernel.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
  * occupancy.c - how much of a kernel fits on a multiprocessor.  Each kernel is taken to use REGISTERS
  * registers; real ones differ.
  */
-#include "cards.h"
 #include "kernel.h"
 
 #define REGISTERS 32

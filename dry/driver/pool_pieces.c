@@ -5,7 +5,6 @@
  * Free neighbours are always one piece.  The free pieces of all segments are in one list, the last freed
  * first, and the first that is large enough is taken.
  */
-#include "dry.h"
 #include "pool.h"
 #include "share.h"
 

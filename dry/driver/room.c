@@ -12,7 +12,7 @@
  *  - At the begin there are two rooms with a hole each, of 24 and of 2 MiB.
  *  - Addresses that a program reserves have a room to themselves.
  */
-#include "dry.h"
+#include "sim.h"
 
 #include <stdio.h>
 #include <stdlib.h>

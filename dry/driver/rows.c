@@ -4,7 +4,6 @@
  * nothing.
  */
 #include "capture.h"
-#include "dry.h"
 #include "graph.h"
 
 #include <string.h>

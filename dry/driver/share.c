@@ -7,7 +7,6 @@
  * memory.
  */
 #define _GNU_SOURCE /* memfd_create */
-#include "dry.h"
 #include "share.h"
 
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  *
  * "Device memory" is host memory that the CPU reaches under the same address.  What the driver promises about
  * it (capacity, ownership, mappings, reference counts, error codes) is kept; device code is refused, or in
- * dry mode (dry.h) computes nothing.  One mutex guards everything: every exported function begins with
+ * dry mode computes nothing.  One mutex guards everything: every exported function begins with
  * SIM_CALL, whose sim_enter() takes it.
  */
 #ifndef DRY_DRIVER_SIM_H
@@ -42,7 +42,7 @@ SIM_API unsigned long simcuda_waits(CUcontext context); /* how often it was wait
 /* These answer also before cuInit. */
 SIM_API int simcuda_device_count(void);
 SIM_API void simcuda_pass_numbers(void *state, uint64_t count); /* numbers.c */
-/* READER is told of single numbers that a thread has read from the device; NULL: nobody is (reads.c). */
+/* READER is told of single numbers that a thread has read from the device; NULL: nobody is (dry.c). */
 SIM_API void simcuda_on_read(void (*reader)(void *to, size_t size));
 SIM_API int simcuda_machine_devices(void);       /* those that the process does not see, too */
 SIM_API int simcuda_ordinal(int machine_device); /* -1: not seen */
@@ -144,7 +144,6 @@ extern int sim_device_count;
 
 bool sim_initialized(void);
 bool sim_shut_down(void);
-void sim_inject(void); /* injection.c */
 bool sim_forked(
     void); /* a fork child of a process that had called cuInit: nothing works, as with the real one */
 bool sim_valid_device(CUdevice device);
@@ -265,5 +264,44 @@ int sim_stream_device(CUstream stream);    /* of a valid one */
 void sim_streams_free_of(struct sim_context *owner);
 CUresult sim_event_new(CUevent *out, unsigned flags);
 bool sim_event_shareable(CUevent event);
+
+/* dry.c: dry mode (SIMCUDA_DRY=1), in which any kernel can be launched and computes nothing, and bytes that
+ * no small read asks for are not kept, so that programs of any size run in little memory. */
+bool sim_dry(void);
+/* Whether a copy or fill of SIZE bytes keeps them: always outside dry mode. */
+bool sim_keeps(uint64_t size);
+/* [ADDRESS, +SIZE) reads as zeros from now on, without taking memory where that can be had. */
+void sim_forget(uint64_t address, uint64_t size);
+
+/* A read is noted under the lock, told without it. */
+void sim_note_read(uint64_t to, uint64_t from, size_t size);
+void sim_tell_read(void);
+
+/* room.c: addresses of device memory, SIZE of them at a multiple of ALIGNMENT; 0: there are none.  HINT may
+ * be 0. */
+uint64_t sim_room_take(uint64_t size, uint64_t alignment, uint64_t hint, int protection);
+void sim_room_give(uint64_t address, uint64_t size);
+void sim_room_protect(uint64_t address, uint64_t size); /* takes the access back; its bytes are gone */
+void sim_room_private(uint64_t address, uint64_t size); /* a file was mapped there: no more, in dry mode */
+
+/* cards.c: the GPU that is stood in for (cards.def) */
+struct sim_card {
+    const char *key, *synonyms; /* with commas between */
+    const char *name;
+    int capability; /* 90: 9.0 */
+    int multiprocessors, l2, bus, clock, memory_clock, pci_device;
+    uint64_t memory;
+    int context_mib, code_mib;
+    bool measured;
+};
+struct sim_capability {
+    int capability, threads, blocks, shared, shared_of_block, doubles;
+};
+
+/* SIMCUDA_GPU's; without it the H200 in dry mode, else one of the driver's own that is no real one's.  An
+ * unknown key ends the process: figures of another card than the one asked for would be false. */
+const struct sim_card *sim_card(void);
+bool sim_card_is_real(void); /* one of cards.def */
+const struct sim_capability *sim_capability(void);
 
 #endif

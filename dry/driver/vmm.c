@@ -7,7 +7,7 @@
  * mappings are zero.
  */
 #define _GNU_SOURCE /* memfd_create, mremap */
-#include "dry.h"
+#include "sim.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * access: touching them before cuMemSetAccess is a SIGSEGV, as a kernel's access would be an error.
  */
 #define _GNU_SOURCE /* memfd_create, mremap */
-#include "dry.h"
+#include "sim.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

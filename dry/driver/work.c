@@ -14,7 +14,6 @@
  * once.
  */
 #include "capture.h"
-#include "dry.h"
 #include "facts.h"
 
 #include <stdlib.h>
