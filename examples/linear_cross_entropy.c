@@ -4,8 +4,8 @@
  *
  *     cc linear_cross_entropy.c $(pkg-config --cflags --libs linear_cross_entropy)
  *
- * It runs on the CPU.  For a GPU: make a context current first, say LCE_CUDA, allocate the buffers and the
- * workspace with cudaMalloc or as you like, give your stream, and wait for it before you read the loss.
+ * It runs on the CPU.  For a GPU make a context current, open LCE_CUDA, allocate buffers and workspace on the
+ * device, give your stream, and wait for it before you read the loss.
  */
 #include <linear_cross_entropy.h>
 #include <stdio.h>

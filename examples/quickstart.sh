@@ -3,10 +3,9 @@
 #
 #   ./examples/quickstart.sh
 #
-# Part 1 installs what is missing, builds the recorder, the command and the small language model of examples/train_lm.c,
-# trains it under vramscope and prints the report.  Part 2 trains it again with the fused loss of kernels/, and shows what that
-# changed.  Uses the GPU where there is one, else the simulated driver: then no figure here says anything about a GPU.
-# Built is in build/quick what these two need and nothing else; each time gets a directory of its own below build/quickstart.
+# Part 1 builds what it needs in build/quick, trains examples/train_lm.c under vramscope and prints the report; part 2 trains it with the
+# fused loss of kernels/, and shows what that changed.  Without a GPU it runs on the simulated driver: then no figure says anything about
+# a GPU.  Each time gets a directory of its own below build/quickstart.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=build/quick/bin

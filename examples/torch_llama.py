@@ -4,21 +4,18 @@
     vramscope run -o fused.db -- python examples/torch_llama.py --loss fused --tokens 8192
     vramscope report fused.db
 
-The sizes are those of Llama 3 8B with fewer layers: its output layer of 4096 x 128256 is the same.  Weights are random,
-in bf16; the optimizer is AdamW with its states in bf16, or (--state-dtype fp32) in fp32 with fp32 copies of the weights,
-16 bytes a parameter in all.  The text is made up: each token is mostly followed by the same other one, so that the loss
-falls.
+Sizes are those of Llama 3 8B with fewer layers; weights are random, in bf16; AdamW has its states in bf16, or
+(--state-dtype fp32) states and copies of the weights in fp32, 16 bytes a parameter in all.  Each token of the made-up text
+is mostly followed by the same other one, so that the loss falls.  --device cpu with small sizes runs anywhere.
 
-A long context on one GPU, the whole model: weights and gradients on the device, of each layer's activations only its input
-is kept, in pinned host memory, where the optimizer's states are, too (62 GiB of it with bf16 states):
+A long context on one GPU, the whole model: of each layer's activations only its input is kept, in pinned host memory,
+where the optimizer's states are, too (62 GiB with bf16 states):
 
     PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True vramscope run -o long.db -- python examples/torch_llama.py \\
         --layers 32 --tokens 131072 --batch 1 --steps 2 --offload --memory-limit 78
 
-What the loss does is marked as the phase "logits" in both variants: `vramscope run` finds an output layer that is
-called as a module, and the fused loss calls none.  The other phases are found automatically.
-Prints the loss of each step and the step's time; --facts FILE writes them with PyTorch's counters as JSON.
---device cpu with small sizes runs anywhere.
+The loss is marked as phase "logits" in both variants: `vramscope run` finds only an output layer that is called as a
+module, and the fused loss calls none.  --facts FILE writes losses, times and PyTorch's counters as JSON.
 """
 
 import argparse

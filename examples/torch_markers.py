@@ -1,10 +1,10 @@
-"""A PyTorch training loop with its phases marked for vramscope.
+"""A PyTorch training loop with a phase marked for vramscope.
 
     vramscope run -o run.db -- python examples/torch_markers.py
     vramscope report run.db
 
-Under `vramscope run` PyTorch's phases are found without any marker; mark your own where you know better, as here
-"logits", which holds the output layer and the loss.  Without vramscope the markers do nothing: leave them in.
+Under `vramscope run` PyTorch's phases are found by themselves; mark your own where you know better, as "logits" here.
+Without vramscope markers do nothing: leave them in.
 """
 
 import torch

@@ -5,11 +5,9 @@
  *      vramscope run -o run.db -- train_lm
  *
  * It is the workload of the quickstart: no framework, every byte a cuMemAlloc of its own, so that what
- * vramscope shows can be checked by hand.  The phases are forward, logits, backward and optimizer
- * (train_lm/model.c); what an iteration allocates is said in train_lm/model.h, and what the output layer
- * keeps in train_lm/loss.c. A real GPU runs the kernels of train_lm/kernels.cu; the simulated driver, whose
- * device memory is host memory, gets the same arithmetic on the CPU.  The last line says whether the loss
- * fell.
+ * vramscope shows can be checked by hand (what an iteration allocates: train_lm/model.h and loss.c).  A real
+ * GPU runs train_lm/kernels.cu; on the simulated driver, whose device memory is host memory, the CPU computes
+ * the same.
  */
 #include <stdio.h>
 #include <time.h>

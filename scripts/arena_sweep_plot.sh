@@ -1,8 +1,6 @@
 #!/bin/bash
-# arena_sweep_plot.sh TSV PNG [TITLE] - draws what tests/gpu/arena_sweep.py measured: peaks over the sequence length where the caches were
-# given back before each point, what is reserved as the lengths come in a random order where they were kept, and the speed.
-#
-# Keeps the script with its data beside PNG, as .gp.  Needs gnuplot, and no GPU.
+# arena_sweep_plot.sh TSV PNG [TITLE] - draws what tests/gpu/arena_sweep.py measured: peaks over the sequence length, what is reserved as
+# lengths come in a random order, and the speed.  Keeps the script with its data beside PNG, as .gp.  Needs gnuplot, and no GPU.
 set -eu
 tsv=$1 png=$2 title=${3:-"Llama 3.2 1B, training step in bf16, one H200: peak of memory over the sequence length"}
 gp=${png%.png}.gp

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """comment_names.py - finds names in comments of C that exist nowhere: files, and identifiers with an underscore.
 
-A comment outlives what it speaks of.  A name exists if a file of the checkout has it, or code does, in whole, as the end of a longer
-one ("begin_head" of vs_phases_begin_head) or as its beginning ("VS_NOW_").  Names of other projects are in OTHERS, which says whose.
+A name exists if a file of the checkout has it, or code does: whole, as the end of a longer one ("begin_head" of
+vs_phases_begin_head) or as its beginning ("VS_NOW_").  Names of other projects are in OTHERS.
 """
 import collections
 import re

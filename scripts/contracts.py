@@ -2,16 +2,13 @@
 """contracts.py - holds shim/core/contracts.words against the sources: each name and offset of others' code that the shim
 uses stands there, under the row of contracts.def that it belongs to.
 
-What counts, and is found by its form alone:
+    scripts/contracts.py [FILE...]   checks the shim, and the files beside
+    scripts/contracts.py list        prints what it finds
+
+It finds by form alone:
     names       string literals that are mangled C++ names or parts of them; what dlsym and its like are asked for
     offsets     constants whose name ends in _AT, fields of tables whose name ends in _at, numbers added to a pointer that is read
     Python      attributes of torch (and jax, cupy) that begin with an underscore, and what getattr and import_module are asked for
-
-A word that is in the sources and not in the list, or the other way round, is an error: whoever relies on something new
-decides which row it belongs to, or makes one, with its proof.
-
-    scripts/contracts.py [FILE...]   checks the shim, and the files beside
-    scripts/contracts.py list        prints what it finds
 """
 
 import pathlib

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
-"""coverage_page.py OUT/coverage.md 'MACHINE, DATE' [PAGE] - puts the oracle's tables into docs/coverage.md.
+"""coverage_page.py OUT/coverage.md 'MACHINE, DATE' [PAGE] - puts the oracle's tables (tests/gpu/oracle/oracle.sh) into docs/coverage.md,
+between its two marker comments.  Several runs go into the same tables: 'A/coverage.md,B/coverage.md'.
 
-Replaces what stands between the page's two marker comments.  The file is what tests/gpu/oracle/oracle.sh wrote; several
-runs (one GPU, two GPUs) go into the same tables: 'A/coverage.md,B/coverage.md'.
-
-What is right in every row is said once: a column that has nothing but 0, 'yes', 'ok' or 'equal' (or '-') is named above its table and
-left out of it.  The parts of the residual that were measured are one sum.
+A column that says the same (0, 'yes', 'ok', 'equal' or '-') in every row is named above its table and left out of it.  The parts of the
+residual that were measured are one sum.
 """
 import os
 import sys

@@ -1,12 +1,10 @@
 #!/bin/bash
-# deb.sh - makes dist/vramscope_VERSION_ARCHITECTURE.deb, for the distribution that it is made on.
+# deb.sh - makes dist/vramscope_VERSION_ARCHITECTURE.deb, for the distribution that it is made on, and prints its path.
 #
 #   scripts/deb.sh
 #
-# Sets up and builds in build/deb, lays the files out as Debian wants them, and has CPack pack them.  The tree that the command
-# looks for is /usr/lib/vramscope; /usr/bin/vramscope is a link into it, and pages, headers, examples and completions lie where
-# the system's do.  Nothing in it is a public library: programs preload libvramscope.so, and what links to the fused loss finds
-# it through pkg-config.  The command uses the system's elfutils here, where a wheel's has its own.  Prints the package's path.
+# Builds in build/deb.  The tree is /usr/lib/vramscope; /usr/bin/vramscope is a link into it; pages, headers, examples and completions lie
+# where the system's do.  The command uses the system's elfutils, where a wheel's has its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """dnn_rules.py TABLE... OUT - makes dry/dnn/convolutions.def of what tests/gpu/dry_workspaces.sh read off a GPU.
 
-TABLE is workspaces.tsv or workspaces.tsv.gz.  Wants numpy and scikit-learn; with 2.4.6 and 1.9.1 the same tables give
-the same file.  Takes a minute and a half of one processor, and 2 GB, for half a million rows.
+TABLE is workspaces.tsv or workspaces.tsv.gz.  Wants numpy and scikit-learn; 2.4.6 and 1.9.1 give the same file again.  Takes
+a minute and a half of one processor, and 2 GB, for half a million rows.
 
-A workspace is written as a form, a sum of three things.  The first is some of the tensors, as they are or turned to
-channels last with their channels rounded up for tensor cores.  The second is so many times the result in 32 bits, for
-partial sums.  The third is a number of bytes.  A form is right where it falls into the same block of 512 bytes, which is what PyTorch's allocator
-takes.  For each operation (forward, data, filter) and each group of types there are
+A workspace is written as a form, a sum of three: some of the tensors, as they are or turned to channels last with their
+channels rounded up for tensor cores; so many times the result in 32 bits, for partial sums; a number of bytes.  A form is
+right where it falls into the same block of 512 bytes, which is what PyTorch's allocator takes.  For each operation
+(forward, data, filter) and each group of types there are
 
-    NAME_tree, NAME_forms    which form: a decision tree over a convolution's sizes.  Of f32 (with TF32) and f16 it is
-                             grown until every convolution that was measured comes out right; a convolution that was not
-                             measured gets the form of its neighbours.  Of ieee (without TF32) it has 400 leaves.
+    NAME_tree, NAME_forms    which form: a decision tree over a convolution's sizes.  Of f32 (with TF32) and f16 it has every
+                             measured convolution right; others get their neighbours' form.  Of ieee (without TF32) it
+                             has 400 leaves.
     NAME_about, NAME_ranges  between what and what the workspace of one that was not measured lies: see ranges()
     NAME_most                the most that any plan wants: see roughly()
 

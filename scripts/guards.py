@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""guards.py [--fix] - holds every header's guard against its path, from which it follows:
+"""guards.py [--fix] - holds every header's guard against its path, from which it follows; --fix writes them:
 
       shim/core/log.h, analyzer/read/sql.h     VS_CORE_LOG_H, VS_READ_SQL_H: as they are included
       kernels/cuda/args.h                      LCE_CUDA_ARGS_H
       tests/fuzz/kit.h                         TESTS_FUZZ_KIT_H, like everything elsewhere
 
-The two headers that are installed have the name that users know.  --fix writes the guards that the rule wants.
+The two headers that are installed have the name that users know.
 """
 import os
 import re

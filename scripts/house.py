@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""house.py COMMIT... - files and lines of each folder with sources, at each of the commits, as a table; and how long
-functions and files are.
+"""house.py COMMIT... - files and lines of each folder with sources, at each of the commits; how long functions and files are.
 
-For docs/measurements/house.md.  Counted are C, CUDA, assembly, headers and lists (.def) as git has them, comments and empty lines included.
+For docs/measurements/house.md.  Counted are C, CUDA, assembly, headers and lists (.def), comments and empty lines included.
 """
 import collections
 import os

@@ -3,9 +3,9 @@
 #
 #   scripts/interpreters.sh [VERSION...]    3.14 3.15 3.13t unless named
 #
-# 3.14 and 3.15 are Debian sid's packages with the libraries that they need, started by their own loader, without anything being
-# installed.  3.13t, free-threaded, is built of trixie's source package: ten minutes of a processor.  Each is BUILD/deps/python/VERSION/python3,
-# which the tests find there (tests/e2e/lib/lib.bash), and is not fetched again.  Exits 77 where something cannot be had, and says what.
+# 3.14 and 3.15 are Debian sid's packages, started by their own loader without being installed.  3.13t, free-threaded, is built of trixie's
+# source package: ten minutes of a processor.  Each is BUILD/deps/python/VERSION/python3 (tests/e2e/lib/lib.bash).  Exits 77 where
+# something cannot be had, and says what.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 into=$PWD/build/deps/python

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """json_page.py PAGE NAME=FILE... [--update] - holds what --json writes against docs/json.md, which says each path and its types.
 
-      files[].devices[].peak.allocated_bytes   integer?
+      files[].devices[].peak.allocated_bytes   integer?     (? stands for null)
 
-A question mark stands for null.  What holds other paths has no line of its own: a.b says that a is an object, a[] that it is a list.
-A path that the page lacks, a type that it does not name, and a path that no FILE of a command has any more are errors; --update writes the lists
-anew, and keeps types that the page names and these files happen not to have.
+A path that the page lacks, a type that it does not name, and a path that no FILE of a command has any more are errors; --update
+writes the lists anew, and keeps types that these files happen not to have.
 """
 import json
 import re

@@ -1,6 +1,6 @@
 #!/bin/bash
-# llama_plot.sh TSV PNG - draws llama.sh's table: the peak over the tokens of a step, eager and fused, as measured (points)
-# and as the estimate had it beforehand (lines).  Needs gnuplot, and no GPU.
+# llama_plot.sh TSV PNG - draws llama.sh's table: the peak over the tokens of a step, eager and fused, measured (points) and estimated
+# beforehand (lines).  Needs gnuplot, and no GPU.
 set -eu
 tsv=$1 png=$2
 work=$(mktemp -d "${TMPDIR:-/tmp}/vramscope-plot.XXXXXX")

@@ -2,10 +2,9 @@
 #
 #   vs_room(FOLDER [SOURCES file...] [TARGET name] [USES folder...])
 #
-# A room includes its own files by their names and those of the rooms in USES by folder and name, "core/log.h"; whatever
-# else it includes is not found.  For that, build/*/rooms/FOLDER has links to a room's headers and to nothing else, and is
-# the one include path for it.  What a room's headers include has to be in USES, too.  Who links a room gets those that it
-# uses.  core/arch, which core's headers include, comes with core.  Without SOURCES all of the folder is compiled.  A folder without sources is its headers alone.
+# A room includes its own files by their names and those of the rooms in USES, which also have what its headers include, by folder and name,
+# "core/log.h"; anything else is not found: its one include path is build/*/rooms/FOLDER, which has links to a room's headers alone.  Who
+# links a room gets those that it uses.  Without SOURCES all of the folder is compiled; a folder without sources is its headers.
 #
 # scripts/rooms.py holds USES against what is included, and draws docs/rooms.svg.
 set(VS_ROOMS ${CMAKE_BINARY_DIR}/rooms)

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 """rooms.py [--check] [--calls BUILD] - holds the folders of shim/ and analyzer/ against what they say, and draws docs/rooms.svg.
 
-A folder is a room (scripts/rooms.cmake): `vs_room(FOLDER USES ...)` in shim/CMakeLists.txt and analyzer/CMakeLists.txt is what it may
-include.  This says where USES names more or less than what is included, where folders include each other in a circle, and where an
-include names no folder's file.  With --calls it also reads the object files of a build: no circle of folders whose functions call each
-other, and within a folder none of more than three files (a .c and its .h are one).
-
-Without --check the picture is written; with it, it is an error where the picture is another one.
+What a folder may include stands in its `vs_room(FOLDER USES ...)` (scripts/rooms.cmake).  Errors are: USES that name more or less than
+what is included, circles of folders that include each other, an include that names no folder's file; with --calls, by a build's
+object files, circles of folders whose functions call each other, and within a folder circles of more than three files (a .c and its .h
+are one); with --check, a picture that is not the one that would be drawn.
 """
 import collections
 import glob

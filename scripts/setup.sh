@@ -1,15 +1,15 @@
 #!/bin/bash
 # setup.sh - installs what building vramscope needs and this machine lacks (Debian and Ubuntu).
 #
-#   scripts/setup.sh [build|test|full|gpu|package]  test adds what tests/run.sh needs: clang, clang-format, mandoc, musl, the newest CUDA's headers (3 MB); Chromium (300 MB), if it can be had
-#                                      full adds to that what tests/run.sh full needs: a compiler for aarch64, lintian, debootstrap, Firefox and WebKitGTK
-#                                      gpu adds what the example's kernels need: nvcc and cuBLAS
-#                                      package adds to that what scripts/deb.sh needs: dpkg-dev, file
+#   scripts/setup.sh [build|test|full|gpu|package]
+#       test      as build, and what tests/run.sh needs: clang, clang-format, mandoc, musl, the newest CUDA's headers (3 MB); Chromium (300 MB), if it
+#                 can be had
+#       full      as test, and what tests/run.sh full needs: a compiler for aarch64, lintian, debootstrap, Firefox and WebKitGTK
+#       gpu       as build, and what the kernels need: nvcc (100 MB) and cuBLAS (400 MB); where they can't be had it says so and goes on
+#       package   as gpu, and what scripts/deb.sh needs: dpkg-dev, file
 #
-# Prints one line on stdout: CUDA_INCLUDE_DIR=DIR, for cmake -DCUDA_INCLUDE_DIR=DIR.  Only CUDA's headers are needed,
-# no toolkit and no driver: where no toolkit is found they come from the wheels that NVIDIA publishes on PyPI, into
-# build/deps.  With gpu and package so do nvcc (100 MB) and cuBLAS (400 MB); where these can't be had it says so and goes on, and
-# what needs them is not built.  Takes a fraction of a second when everything is there, and may be run any number of times.
+# Prints one line on stdout: CUDA_INCLUDE_DIR=DIR, for cmake -DCUDA_INCLUDE_DIR=DIR.  Where no toolkit is found, CUDA's headers come from the
+# wheels that NVIDIA publishes on PyPI, into build/deps.  May be run any number of times: a fraction of a second when everything is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,14 +1,11 @@
 #!/bin/bash
-# torch.sh - a Python that imports PyTorch, for tests on a machine without a GPU.
+# torch.sh - a Python that imports PyTorch, for tests on a machine without a GPU.  The last line of its output is the command that starts it.
 #
 #   scripts/torch.sh VERSION [PYTHON]    as 2.11.0; PYTHON is python3 unless given
 #
-# Fetches the wheel that PyTorch publishes on PyPI for CUDA, with the Python packages that it asks for and NumPy, but nothing of
-# NVIDIA's.  What its libraries want of these is made by torch_stubs.py: functions that say that there is no device.  So programs
-# run on the CPU, with the very libraries that run on GPUs.  All of it goes to build/deps/torch/VERSION-cp3XX, as a virtual
-# environment: some 1 GB, and half a minute.  What is there already is not fetched again.
-#
-# The last line of the output is the command that starts such a Python.
+# Fetches the wheel that PyTorch publishes on PyPI for CUDA, with the Python packages that it asks for and NumPy, but nothing of NVIDIA's: in
+# its place torch_stubs.py makes functions that say that there is no device.  So programs run on the CPU, with the very libraries that run
+# on GPUs.  It goes to build/deps/torch/VERSION-cp3XX, once: some 1 GB, and half a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 here=$PWD

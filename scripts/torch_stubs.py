@@ -4,9 +4,8 @@
     torch_stubs.py packages      the other packages that the installed torch asks for, one a line
     torch_stubs.py make TORCH    libraries by the names that TORCH/lib/*.so need, where their run path looks for them
 
-PyTorch's libraries are linked with CUDA's runtime, cuBLAS and so on, and do not load without them.  Which functions they import is
-read from themselves; each is made here, and does nothing but return an error: of the runtime's that there is no device (100), of the
-others' 1.  The driver, libcuda.so.1, is not made: PyTorch does without.  Wants readelf and a C compiler.
+Each function that PyTorch's libraries import is made here, and does nothing but return an error: of the runtime's that there is no device
+(100), of the others' 1.  PyTorch does without libcuda.so.1.  Wants readelf and a C compiler.
 """
 import collections
 import glob

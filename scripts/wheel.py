@@ -7,8 +7,8 @@
     TREE/share/man and the like  NAME.data/data/share             the environment's own
     scripts/wheel_package.py     vramscope/__init__.py
 
-The platform's tag says which glibc the binaries ask for: the newest symbol version that any of them needs.  Files have the
-date 1980, or that of SOURCE_DATE_EPOCH, so that the same tree gives the same wheel.
+The platform's tag names the newest glibc that any binary asks for.  Files have the date 1980, or that of SOURCE_DATE_EPOCH: the same tree
+gives the same wheel.
 """
 
 import base64

@@ -1,12 +1,10 @@
 #!/bin/bash
-# wheel.sh - makes dist/vramscope-VERSION-py3-none-manylinux_2_N_x86_64.whl, which `pip install` takes with any Python from 3.8 on.
+# wheel.sh - makes dist/vramscope-VERSION-py3-none-manylinux_2_N_x86_64.whl, for any Python from 3.8 on, and prints its path.
 #
 #   scripts/wheel.sh
 #
-# Sets up and builds in build/wheel, without tests and examples, and packs what would be installed (scripts/wheel.py).  The
-# fused loss gets its kernels for a GPU where nvcc is found or can be fetched, which setup.sh tries; `vramscope doctor` of the
-# installed wheel says whether it has them.  Takes about two minutes on two cores, most of it for these kernels.  Prints the
-# wheel's path.
+# Builds in build/wheel, without tests and examples: two minutes on two cores.  The fused loss gets its kernels for a GPU where setup.sh finds or
+# fetches nvcc; `vramscope doctor` of the installed wheel says whether it has them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

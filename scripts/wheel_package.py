@@ -1,7 +1,7 @@
-"""vramscope - markers, recordings and the fused loss; the package itself is in share/vramscope/python/vramscope.
+"""vramscope - markers, recordings and the fused loss.
 
-That folder is what `vramscope run` puts on PYTHONPATH, also for processes of a job whose Python has no vramscope installed.
-So that a program has the same modules under `run` and without it, this package, which pip installs, becomes that one.
+This package, which pip installs, becomes the one in share/vramscope/python, which `vramscope run` puts on PYTHONPATH: so a program
+has the same modules with and without it.
 """
 
 import importlib.util

@@ -1,9 +1,9 @@
-"""zero3.py - Llama 3 8B, trained by the Hugging Face Trainer over DeepSpeed with the settings of a public measurement.
+"""zero3.py - Llama 3 8B, trained by the Hugging Face Trainer over DeepSpeed with the settings of a public measurement
+(github.com/gpjt/fine-tune-2024-04, sequence-length-memory-modeling-8B).
 
     vramscope fit --ranks=8 --rank=0,7 --gpu=A100-80GB -- python examples/fit/zero3.py LENGTH [checkpoint] [offload]
 
-The model is made whole and in fp32 before DeepSpeed is told of it, as a model of from_pretrained() was; DeepSpeed casts it to
-fp16 and parts it.  The measurement: github.com/gpjt/fine-tune-2024-04, sequence-length-memory-modeling-8B.
+The model is made whole and in fp32, as by from_pretrained(); DeepSpeed casts it to fp16 and parts it.
 """
 
 import sys

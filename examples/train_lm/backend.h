@@ -1,10 +1,9 @@
 /*
- * backend.h - the arithmetic of the model, as a table of functions over device addresses.
+ * backend.h - the arithmetic of the model, as a table of functions over device addresses: backend_cuda
+ * launches the kernels of kernels.cu; backend_cpu computes the same on the CPU, for the simulated driver.
  *
- * Two tables exist: backend_cuda launches the kernels of kernels.cu; backend_cpu computes the same on the
- * CPU, for the simulated driver, whose device addresses are host addresses.  The model and the losses know
- * only this table.  Matrices are fp32, row-major, dense.  No function allocates device memory.  Where a
- * result is a sum, its order is fixed: the same seed gives the same losses on the same device.
+ * Matrices are fp32, row-major, dense.  No function allocates device memory.  Sums have a fixed order: the
+ * same seed gives the same losses on the same device.
  */
 #ifndef EXAMPLES_TRAIN_LM_BACKEND_H
 #define EXAMPLES_TRAIN_LM_BACKEND_H

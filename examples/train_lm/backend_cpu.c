@@ -1,8 +1,6 @@
 /*
- * backend_cpu.c - the model's arithmetic on the CPU, over device addresses that are host addresses.
- *
- * Work is cut into ranges of rows, one per core, each computed by one thread in a fixed order: results do not
- * depend on the number of cores.  The matrix product is in matmul_cpu.c.
+ * backend_cpu.c - the model's arithmetic on the CPU, over device addresses that are host addresses.  Each
+ * range of rows is computed by one thread in a fixed order: results do not depend on the number of cores.
  */
 #include "backend_cpu.h"
 

@@ -1,9 +1,6 @@
 /*
  * backend_cuda.c - the model's arithmetic on a GPU: loads the kernels that the program carries and launches
- * them.
- *
- * Everything runs on the default stream of the current context, so launches are in order and a copy to the
- * host waits for them.
+ * them on the default stream, so that a copy to the host waits for them.
  */
 #include "backend.h"
 

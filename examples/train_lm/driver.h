@@ -1,9 +1,6 @@
 /*
- * driver.h - the few functions of the CUDA driver that the example calls, found at run time.
- *
- * The program links to nothing of CUDA: libcuda.so.1 is opened by name and each function looked up in it, so
- * the binary starts on a machine without a driver and says so.  Each row of CU_FUNCTIONS is one function: the
- * name in the library, the field here, the parameters.
+ * driver.h - the few functions of the CUDA driver that the example calls, looked up in libcuda.so.1 at run
+ * time: the program links to nothing of CUDA, starts without a driver, and says so.
  */
 #ifndef EXAMPLES_TRAIN_LM_DRIVER_H
 #define EXAMPLES_TRAIN_LM_DRIVER_H

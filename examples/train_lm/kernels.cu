@@ -1,13 +1,6 @@
 /*
- * kernels.cu - the model's arithmetic on a GPU; backend_cuda.c launches these by name.
- *
- * Compiled by nvcc to a fat binary that the program carries inside (see CMakeLists.txt):
- *
- *      nvcc -fatbin -O3 -gencode arch=compute_90,code=sm_90 \
- *           -gencode arch=compute_75,code=compute_75 kernels.cu
- *
- * fp32 throughout, no atomics: sums have a fixed order.  What each kernel computes is said in backend.h; the
- * CPU reference is backend_cpu.c.
+ * kernels.cu - the model's arithmetic on a GPU (backend.h says what each kernel computes).  nvcc makes a fat
+ * binary of it, which the program carries inside.  fp32, no atomics: sums have a fixed order.
  */
 
 #define TILE    64 /* matrix product: a block makes TILE x TILE results, a thread 4 x 4 */

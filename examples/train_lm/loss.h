@@ -1,10 +1,6 @@
 /*
- * loss.h - the output layer: from the last hidden state to the loss and back.
- *
- * A loss is two functions with memory of its own between them, so that what differs between losses, the
- * memory, stays behind this interface: forward() runs in the phase `logits`, backward() in the phase
- * `backward`. The naive loss keeps the logits [rows, vocab] in full, the fused one a few
- * rows of them.
+ * loss.h - the output layer, from the last hidden state to the loss (forward(), in the phase `logits`) and
+ * back (backward(), in the phase `backward`).  Losses differ in the memory that they keep in between.
  */
 #ifndef EXAMPLES_TRAIN_LM_LOSS_H
 #define EXAMPLES_TRAIN_LM_LOSS_H

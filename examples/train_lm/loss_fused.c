@@ -1,9 +1,7 @@
 /*
  * loss_fused.c - the fused linear cross-entropy of kernels/ as the output layer: the logits never exist in
- * full.
- *
- * Forward computes the loss from chunks of rows, backward computes them again and makes the gradients from
- * them.  Both hold one workspace, about a sixteenth of the logits, and nothing is kept between the two.
+ * full.  Forward and backward compute them in chunks, in one workspace each of about a sixteenth of the
+ * logits; nothing is kept between.
  */
 #include "loss.h"
 

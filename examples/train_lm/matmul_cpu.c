@@ -1,8 +1,7 @@
 /*
- * matmul_cpu.c - the matrix product on the CPU: blocks of 4 rows by 16 columns held in vector registers.
- *
- * A transposed b is first copied into plain order; a transposed a is read with a stride.  The compiler's
- * vector types give 4 lanes everywhere and 8 where the processor has AVX2, asked at run time.
+ * matmul_cpu.c - the matrix product on the CPU: blocks of 4 rows by 16 columns held in vector registers, with
+ * AVX2 where the processor has it.  A transposed b is first copied into plain order; a transposed a is read
+ * with a stride.
  */
 #include "backend_cpu.h"
 

@@ -6,9 +6,9 @@
  *      outl = out(l-1) + gelu(out(l-1) Wl + bl)    [rows, hidden]
  *      loss(out, Wout, targets)                    behind loss.h
  *
- * One call of model_step() is one training iteration.  It takes and gives back device memory as a framework
- * does: weights live for the whole run, AdamW's moments from the first optimizer step on, activations from
- * forward until backward has used them, gradients from backward until the optimizer has applied them.
+ * model_step() is one training iteration.  Weights live for the whole run, AdamW's moments from the first
+ * optimizer step on, activations until backward has used them, gradients until the optimizer has applied
+ * them.
  */
 #ifndef EXAMPLES_TRAIN_LM_MODEL_H
 #define EXAMPLES_TRAIN_LM_MODEL_H

@@ -1,9 +1,7 @@
 /*
- * text.h - a text file as tokens, and batches of it.
- *
- * Tokens begin as bytes (0..255).  With a vocabulary above 256 the most frequent pair of neighbours becomes a
- * new token, again and again (byte pair encoding), until the vocabulary is full or no pair comes twice; what
- * is left of the vocabulary stays unused, as in real models.
+ * text.h - a text file as tokens, and batches of it.  Tokens begin as bytes; with a vocabulary above 256 the
+ * most frequent pair of neighbours becomes a new token, again and again (byte pair encoding), until it is
+ * full or no pair comes twice.
  */
 #ifndef EXAMPLES_TRAIN_LM_TEXT_H
 #define EXAMPLES_TRAIN_LM_TEXT_H

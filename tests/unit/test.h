@@ -4,8 +4,8 @@
  *      TEST(NAME)                    a test, called by what it shows: its body follows; `state` is cmocka's
  *      TEST(NAME, before, after)     the same with functions around it, NULL for none
  *
- * All tests of a program run in the order of their lines; a program that has to do something around them has
- * a main of its own, with run_all_tests() in it.
+ * All tests of a program run in the order of their lines, unless it has a main of its own with
+ * run_all_tests() in it.
  */
 #ifndef TESTS_UNIT_TEST_H
 #define TESTS_UNIT_TEST_H

@@ -1,10 +1,9 @@
 /*
- * bench_plans.c - what the host takes to make a plan of the CUDA back end, on stand-ins for the driver and
- * cuBLASLt.
+ * bench_plans.c - what the host takes to make a plan of the CUDA back end, on stand-ins (lce_cuda_kit.h).
  *
  *      bench_plans [ROUNDS]            ms of a processor for fast and lean plans of twelve shapes, with
  *                                      dweight written, and added to: each the median of ROUNDS (5)
- *      bench_plans random SEED COUNT   problems at random, a line each with a number of all that was chosen:
+ *      bench_plans random SEED COUNT   a line for each random problem, with a number of all that was chosen:
  *                                      builds that choose the same print the same
  */
 #define _GNU_SOURCE

@@ -2,10 +2,8 @@
  * lce_cuda_kit.h - a driver and a cuBLASLt that only write down what they are asked, so that the host side of
  * the CUDA back end runs without a GPU.
  *
- * `library` is made of these stand-ins, and `seen` is what they noted; a test sets the fields refuse_...
- * there for a refusal.  plan_of() plans, run() runs on addresses that nobody reads: each address that a
- * product or a copy would touch has to lie in one of the run's buffers, and each kernel that is asked for in
- * the fat binaries (read_images).
+ * `library` is made of them, `seen` is what they noted; its fields refuse_... make them refuse.  plan_of()
+ * plans; run() runs on addresses that nobody reads, each of which has to lie in one of the run's buffers.
  */
 #ifndef TESTS_UNIT_KERNELS_LCE_CUDA_KIT_H
 #define TESTS_UNIT_KERNELS_LCE_CUDA_KIT_H

@@ -1,8 +1,6 @@
 /*
- * lce_kit.h - a problem of random numbers with everything it needs, for the tests of the linear
- * cross-entropy.
- *
- * Every output has a guard behind it and begins as NaN: what is written too much, or not at all, shows.
+ * lce_kit.h - a problem of random numbers with everything it needs.  Every output has a guard behind it and
+ * begins as NaN: what is written too much, or not at all, shows.
  */
 #ifndef TESTS_UNIT_KERNELS_LCE_KIT_H
 #define TESTS_UNIT_KERNELS_LCE_KIT_H

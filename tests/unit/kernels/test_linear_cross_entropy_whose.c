@@ -3,10 +3,9 @@
  * gradients, or cuBLASLt's.
  *
  * The estimates were fitted at every other of the first forty shapes of tests/data/cross_entropy_whose.tsv
- * and rounded in view of all forty.  They are held against each half here.  Nothing was fitted to the eleven
- * other shapes there, nor to cross_entropy_whose_again.tsv (another H200), cross_entropy_whose_h100.tsv and
- * cross_entropy_odds.tsv (odds in the place of exponentials).  With these the plan's choice is held against
- * what was measured, whatever share of the tokens is ignored.  In all of these tables tiles have 256 of H.
+ * and rounded in view of all forty; nothing was fitted to the other eleven, nor to the three other tables
+ * (another H200, an H100, odds). The choice is held against what was measured, whatever share of the tokens
+ * is ignored; tiles have 256 of H.
  */
 #include <setjmp.h>
 #include <stdarg.h>
