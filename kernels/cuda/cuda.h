@@ -33,21 +33,23 @@ struct cuda_library {
     int major; /* of the compute capability */
 };
 
-struct cuda_layout { /* offsets into the workspace */
+/* Offsets into the workspace, but where a comment says otherwise.  Rows of x, what lies beside exponentials
+ * and odds, logits and sums of dinput may lie in the caller's buffers: see rows_in, logits_in, sums_in. */
+struct cuda_layout {
     size_t stats, state, index, loss, rows, logits, dbias, accumulator, scratch;
-    size_t known, dinput;       /* slabs: of each row its sums, or, with odds, what is kept of it */
-    size_t parts;               /* of tiles of our dinput, where rows are borrowed (borrow.c) */
-    size_t tiles, targets;      /* of a chunk whose exponentials are stored, beside its logits */
-    size_t references, factors; /* of its odds, likewise */
-    size_t label_factors, counts, ends, slots, items,
-        used;           /* of all tokens, and of the classes (label_rows.cuh) */
-    size_t order;       /* of parts of dinput's sums (product.cuh) */
-    size_t rest_logits; /* of the last of plan->rest; before, of chunks (borrow.c) */
-    size_t next_rows;   /* from one block's to the next one's, in segments with rows of their own */
+    size_t known;               /* of each row its sums; with odds, what is kept of it */
+    size_t dinput;              /* sums of dinput in fp32 */
+    size_t parts;               /* of split tiles of our dinput, where rows are borrowed (borrow.c) */
+    size_t tiles, targets;      /* beside exponentials and odds (exponents.cuh) */
+    size_t references, factors; /* beside odds (odds.cuh) */
+    size_t label_factors, counts, ends, slots, items, used; /* struct lce_label_rows_args */
+    size_t order;       /* of parts that are added to sums of dinput (part_of_turn) */
+    size_t rest_logits; /* what a chunk has here where rows are borrowed, then the last stage; or segments */
+    size_t next_rows;   /* bytes from a block's gathered rows to the next one's: segments of ours */
 };
 
-/* Some of the classes whose rows of dweight were borrowed: all tokens, BLOCK of them at a time, by slabs of
- * COLUMNS.  Their logits lie in rows of dweight that come later, or in the workspace. */
+/* Makes the dweight of classes whose rows were borrowed (borrow.c): BLOCK tokens at a time, by slabs of
+ * COLUMNS classes.  LENT: the logits lie in rows of dweight that come later, otherwise in the workspace. */
 struct cuda_stage {
     int64_t begin, end, columns, block;
     bool lent;
@@ -60,7 +62,7 @@ enum cuda_place { IN_WORKSPACE, IN_DWEIGHT, IN_DINPUT };
 /* Which gradients a segment makes. */
 enum cuda_pass { BOTH_GRADIENTS, DINPUT_PASS, DWEIGHT_PASS };
 
-/* Some of the tokens, with rows of dinput of later ones as scratch (segments.c). */
+/* Some of the tokens, whose logits may lie in rows of dinput of later ones (segments.c). */
 struct cuda_segment {
     int64_t begin, end, block, columns;
     enum cuda_pass pass;
@@ -110,23 +112,19 @@ struct cuda_plan {
     int64_t columns;          /* classes of a slab; all classes if the logits are not cut into slabs */
     int64_t tail;             /* how many of the last classes do not go through cuBLASLt: tail.cu */
     int64_t stride, g_stride; /* of the logits and of their gradient, in elements of each */
-    /* How many of the last classes lend their rows of dweight, in the caller's buffer, to a chunk's logits
-     * (borrow.c); 0: the workspace holds them.  At the end `rest`, a chain of plans, one for each stage of
-     * these classes, computes their logits again. */
+    /* How many of the last classes lend their rows of dweight to a chunk's logits (borrow.c); 0: none. */
     int64_t borrowed;
-    struct cuda_stage stages[LCE_MOST_STAGES];
+    struct cuda_stage stages[LCE_MOST_STAGES]; /* of these classes, after all chunks */
     int stage_count;
-    /* Or the tokens are taken in segments, each of which is a plan in that chain. */
-    struct cuda_segment segments[LCE_MOST_SEGMENTS];
+    struct cuda_segment segments[LCE_MOST_SEGMENTS]; /* instead of chunks (segments.c) */
     int segment_count;
-    double rest_seconds; /* of the stages or segments */
-    size_t rest_size; /* of what the last stage, and before it a chunk, has in the workspace; or segments */
-    struct cuda_plan *rest;
+    struct cuda_plan *rest; /* a chain of plans, one for each stage or segment */
+    double rest_seconds;
+    size_t rest_size;                   /* at layout.rest_logits */
     int64_t from;                       /* the first token: 0, except in a segment */
-    int64_t begin, end;                 /* the classes: all of them, except in `rest` */
+    int64_t begin, end;                 /* the classes: all of them, except in a stage */
     enum cuda_place logits_in, sums_in; /* a chunk's logits; its sums of dinput */
-    enum cuda_place rows_in; /* its gathered rows, and what odds have beside them, unless that is in the
-                                workspace, as in_place says */
+    enum cuda_place rows_in; /* its gathered rows; unless in_place, also what odds have beside them */
     bool own;        /* uses the products of product.cu, which know which rows count, instead of cuBLASLt's */
     bool exponents;  /* stores exponentials instead of logits, unless a run's buffers hinder that */
     bool odds;       /* in their place odds, which take no pass */

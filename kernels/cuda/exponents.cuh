@@ -12,13 +12,6 @@
  * pass needs of a row only its tiles' sums, for one factor a tile:
  *
  *     g_c = e_c factor            factor = scale 2^k / sum of all
- *
- * Numbers from 0 to 1 need neither the sign of fp32 nor the highest bit of its exponent:
- *
- *     fp32:  | 0 | 0 | 16 bits are stored: 7 of the exponent, 9 of the fraction | 14 are rounded away |
- *
- * So e_c is off by at most 2^-10 of itself (bf16: 2^-8), and the gradient by 3 % more than if it had been
- * made of fp32.  What is below 2^-125 of the tile's largest is 0.
  */
 #ifndef LCE_CUDA_EXPONENTS_CUH
 #define LCE_CUDA_EXPONENTS_CUH
@@ -30,7 +23,13 @@ namespace lce
 
 constexpr int dropped_bits = 14;
 
-/* Two numbers from 0 to 1.  A NaN becomes some number: whoever has a NaN has it in the row's sum, too. */
+/* Packs two numbers from 0 to 1, which need neither the sign of fp32 nor the highest bit of its exponent:
+ *
+ *     fp32:  | 0 | 0 | 16 bits are stored: 7 of the exponent, 9 of the fraction | 14 are rounded away |
+ *
+ * Each is off by at most 2^-10 of itself (bf16: 2^-8), and the gradient by 3 % more than if it had been made
+ * of fp32; what is below 2^-125 is 0.  A NaN becomes some number: whoever has a NaN has it in the row's sum,
+ * too. */
 __device__ inline uint32_t pack_exponents(float x, float y)
 {
     const uint32_t half = 1u << (dropped_bits - 1), low = (__float_as_uint(x) + half) >> dropped_bits,

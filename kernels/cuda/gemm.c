@@ -3,11 +3,6 @@
  *
  * The algorithm is one of those that cuBLASLt's heuristic proposes when the plan is made.  Nothing is timed,
  * so the same shape, types, strides, alignment, GPU and version give the same bits.
- *
- * On Hopper in 16 bits it is not always the first proposal, whose tiles are as large as a multiprocessor can
- * hold: arithmetic stops while a tile is written, and logits and dweight, with short sums, write much.  Two
- * smaller tiles share a multiprocessor, and one computes while the other is written.  Measured on an H200
- * (bf16, three shapes, 512 to 2048 tokens, power cap active): logits 3 to 11 %, dweight 9 to 29 % less time.
  */
 #include <string.h>
 
@@ -81,7 +76,13 @@ static cublasStatus_t prefer(const struct lce_blas *blas, cublasLtMatmulPreferen
 
 enum { PROPOSALS = 8, MANY_TILES = 8 /* per multiprocessor: then the last round matters little */ };
 
-/* The tiles that do well, best first, ended by 0.  The extents are cuBLASLt's, column-major. */
+/* The tiles that do well on Hopper in 16 bits, best first, ended by 0.  The extents are cuBLASLt's,
+ * column-major.
+ *
+ * Its first proposal has tiles as large as a multiprocessor can hold.  But arithmetic stops while a tile is
+ * written, and logits and dweight, with short sums, write much.  Two smaller tiles share a multiprocessor,
+ * and one computes while the other is written.  Measured on an H200 (bf16, three shapes, 512 to 2048 tokens,
+ * power cap active): logits 3 to 11 %, dweight 9 to 29 % less time. */
 static const int *good_tiles(enum lce_role role)
 {
     static const int logits[] = {CUBLASLT_MATMUL_TILE_144x128, CUBLASLT_MATMUL_TILE_168x128,

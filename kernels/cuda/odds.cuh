@@ -17,10 +17,6 @@
  * The first terms are the products that are needed anyway.  factor x and the second terms are N H numbers; a
  * pass would read and write N V.  The second terms are added last, in fp32: the label's part, which is most
  * of the gradient of a random softmax, is rounded once.
- *
- * Odds of a class 2^headroom times as probable as the label could overflow.  A tile with such a class stores
- * its row relative to the row's largest logit in the tile instead, and `one_power` brings that row to one
- * power of two; only tokens whose loss is above 44 need that.
  */
 #ifndef LCE_CUDA_ODDS_CUH
 #define LCE_CUDA_ODDS_CUH
@@ -85,7 +81,11 @@ __device__ inline void odds_start(const lce_odds_start_args &a)
 
 /* ---- after the product ---- */
 
-/* Makes all odds of a row relative to MOST, the largest of the powers of two that its tiles have. */
+/* Makes all odds of a row relative to MOST, the largest of the powers of two that its tiles have.
+ *
+ * Odds of a class 2^headroom times as probable as the label could overflow.  So a tile with such a class
+ * stores its row relative to the row's largest logit in the tile (to_exponents).  Only tokens whose loss is
+ * above 44 have one. */
 __device__ inline void one_power(uint4 *line, int32_t vectors, const lce_tile_sum *tiles, float most)
 {
     for (int32_t i = static_cast<int32_t>(threadIdx.x); i < vectors; i += odds_threads) {

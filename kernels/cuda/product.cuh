@@ -13,9 +13,8 @@
  *                     it in both blocks; at the end of a tile convert and store it, while the producer
  *                     fetches the next one
  *
- * b's k is not contiguous: it is fetched in boxes of 64 x 64, which the matrix units transpose.  Parts of
- * split tiles (product_split.h) are stored in fp32, and own_scatter adds them up in a fixed order.  Where k
- * is a slab of the classes, tiles and parts are added to sums in fp32.
+ * Parts of split tiles (product_split.h) are stored in fp32, and own_scatter adds them up in a fixed order.
+ * Where k is a slab of the classes, tiles and parts are added to sums in fp32.
  */
 #ifndef LCE_CUDA_PRODUCT_CUH
 #define LCE_CUDA_PRODUCT_CUH
@@ -76,7 +75,8 @@ struct OwnShared {
 
 /* ---- the producer ---- */
 
-/* This block's half of b, for both: two of four boxes, or of each of three the half of k. */
+/* This block's half of b, for both: two of four boxes, or of each of three the half of k.  b's k is not
+ * contiguous: its boxes are of 64 x 64, which the matrix units transpose. */
 template <typename T>
 __device__ inline void fetch_half(const lce_own_args &a, int32_t n, int32_t k, uint32_t rank, uint32_t to,
                                   uint32_t full)
@@ -417,7 +417,7 @@ template <bool F16, bool Sums, int Width> __device__ inline void own_product(con
     shared.ready = shared.empty + 8 * Stages;
     shared.staged = shared.ready + 16;
     const int32_t place = static_cast<int32_t>(blockIdx.x) / LCE_PRODUCT_CLUSTER,
-                  cluster = Sums ? a.clusters - 1 - place : place; /* see product_tiles.cuh */
+                  cluster = Sums ? a.clusters - 1 - place : place; /* see part_of_turn */
     const uint32_t rank = cluster_rank();
     const OwnShape s = shape_of<false>(a, tile_height, Width);
     if (threadIdx.x == 0) {

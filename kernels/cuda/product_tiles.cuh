@@ -5,12 +5,6 @@
  * A cluster takes one tile of HEIGHT x WIDTH a turn, down some rows of tiles, then in the next column: so
  * tiles that are computed at the same time share operands.  The last turn's tiles may be split
  * (product_split.h).
- *
- * Where dinput is summed over slabs, the at most two parts of a tile are added in a fixed order: what a stint
- * gave away before the stint; of two stints the second one first.  So a part waits for one of a cluster with
- * a larger number, or of its own earlier turn.  That cluster must be running: if it had no multiprocessor
- * yet, and the kernel that holds it waits for this one to end, both would wait for ever.  Blocks begin in the
- * order of their index, so clusters are numbered from the last block on.
  */
 #ifndef LCE_CUDA_PRODUCT_TILES_CUH
 #define LCE_CUDA_PRODUCT_TILES_CUH
@@ -89,7 +83,13 @@ struct OwnTile {
     bool none;
 };
 
-/* The range of k of a part: the first part of a stint, or the last. */
+/* The range of k of a part: the first part of a stint, or the last.
+ *
+ * Where dinput is summed over slabs, the at most two parts of a tile are added in a fixed order: what a stint
+ * gave away before the stint; of two stints the second one first.  So a part waits for one of a cluster with
+ * a larger number, or of its own earlier turn.  That cluster must be running: if it had no multiprocessor
+ * yet, and the kernel that holds it waits for this one to end, both would wait for ever.  Blocks begin in the
+ * order of their index, so clusters are then numbered from the last block on (own_product). */
 __device__ inline int32_t part_of_turn(const OwnShape &s, int32_t turn, OwnTile &t)
 {
     const int32_t round = turn / s.clusters, cluster = turn % s.clusters, left = s.clusters - s.stints;

@@ -13,9 +13,6 @@
  *
  * A block's tile has 64 Down x 64 Right sums, all in the registers of one warp group.  The two blocks of a
  * cluster share the operand of the longer side: each fetches half of it for both.
- *
- * 16-bit sums are added to old values that were fetched into the staging; 32-bit sums are added in memory by
- * the bulk copy that stores them, which may flush numbers below 1.2e-38 to 0.  Both round once.
  */
 #ifndef LCE_CUDA_PRODUCT_TURNS_CUH
 #define LCE_CUDA_PRODUCT_TURNS_CUH
@@ -271,7 +268,9 @@ __device__ inline void pause(uint32_t nanoseconds)
         __nanosleep(nanoseconds);
 }
 
-/* Stores what is staged.  Each element gets one addition a launch, so their order is that of the launches. */
+/* Stores what is staged.  Sums of 32 bits are added in memory by the bulk copy, which rounds once, as 16-bit
+ * ones are rounded in the staging, but may flush numbers below 1.2e-38 to 0.  Each element gets one addition
+ * a launch, so their order is that of the launches. */
 template <bool Wide, typename S>
 __device__ inline void store_staged(const lce_own_args &a, const OwnTile &t, uint32_t staging, int first,
                                     uint32_t spread)

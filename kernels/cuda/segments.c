@@ -12,11 +12,7 @@
  *
  * Our own products make dinput of the counted tokens one after the other in the first rows of the buffer, as
  * only the device knows where they belong; cuda_expand moves them at the end.  Their segments always have
- * slabs.  With odds (odds_slabs.cuh) several segments make dinput, then one makes the dweight of all their
- * tokens, so that dweight is read and written less often:
- *
- *     dinput:  | done | dinput of these blocks ... | later tokens: odds ............. | sums of dinput |
- *              | done | done ..................... | later tokens: x of these blocks, gathered again | g |
+ * slabs.
  */
 #include "cuda.h"
 
@@ -246,8 +242,12 @@ static double add(struct cuda_plan *plan, struct search *s)
     return s->seconds;
 }
 
-/* Adds segments for the tokens from FIRST to END, which make one gradient after the other; returns their
- * seconds, or a negative number. */
+/* Adds segments for the tokens from FIRST to END, with odds: several that make dinput, then one that makes
+ * the dweight of all these tokens, so that dweight is read and written less often.  Returns their seconds, or
+ * a negative number.
+ *
+ *     dinput:  | done | dinput of these blocks ... | later tokens: odds ............. | sums of dinput |
+ *              | done | done ..................... | later tokens: x of these blocks, gathered again | g | */
 static double add_group(struct cuda_plan *plan, struct search *s, int64_t first, int64_t end, int64_t given)
 {
     double all = 0, one;

@@ -8,15 +8,6 @@
  *
  *     row:  | CTA 0: vectors 0 .. 512 K | CTA 1 | CTA 2 | CTA 3 |     thread t has (cta K + k) 512 + t, k < K
  *
- * Logits have type L, gradients type T.  Where L is fp32 and T has 16 bits (`wide`), the gradient goes into
- * the front half of its own row, whose rows then lie 2 stride elements of T apart:
- *
- *     | z_0 z_1 z_2 ...       fp32 ... |   becomes   | g_0 g_1 ... 16 bit | what was there |
- *
- * A gradient may overwrite a logit that another CTA reads.  But every thread loads all that it will ever read
- * before it arrives at the cluster's barrier (release), and writes only after it has waited there (acquire).
- * `general` and `loop` may read twice: see there.
- *
  * `plain` has no bias, softcap, smoothing or entropy; `entropic` adds the entropy and its gradient; `general`
  * has all.  `loop` needs no cluster: GPUs of compute capability 8.x have it alone.
  */
@@ -121,6 +112,14 @@ __device__ inline bool take_label(Pack<L> (&v)[Vectors], int32_t label, int32_t 
     return mine;
 }
 
+/* Logits have type L, gradients type T.  Where L is fp32 and T has 16 bits (`wide`), the gradient goes into
+ * the front half of its own row, whose rows then lie 2 stride elements of T apart:
+ *
+ *     | z_0 z_1 z_2 ...       fp32 ... |   becomes   | g_0 g_1 ... 16 bit | what was there |
+ *
+ * So it may overwrite a logit that another CTA reads.  But every thread loads all that it will ever read
+ * before it arrives at the cluster's barrier (release), and writes only after it has waited there (acquire).
+ */
 template <typename L, typename T, int Vectors, Kind kind>
 __device__ inline void softmax_rows(const lce_softmax_args &a)
 {
