@@ -8,17 +8,7 @@
 #ifndef TESTS_UNIT_KERNELS_LCE_CUDA_KIT_H
 #define TESTS_UNIT_KERNELS_LCE_CUDA_KIT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "unit/test.h"
 #include "cuda/cuda.h"
 
 /* ---- what was asked, and where it may lie ---- */

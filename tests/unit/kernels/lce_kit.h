@@ -6,15 +6,8 @@
 #define TESTS_UNIT_KERNELS_LCE_KIT_H
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "half.h"
 #include "linear_cross_entropy.h"
 

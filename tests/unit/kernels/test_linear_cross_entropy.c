@@ -126,7 +126,7 @@ static void one_case(const struct option_case *c, int dtype, uint32_t flags, int
     kit_free(&k);
 }
 
-static void every_option_in_every_type_is_the_reference(void **state)
+TEST(every_option_in_every_type_is_the_reference)
 {
     const int chunks[] = {1, 4, 8, ragged.tokens};
     for (int i = 0; i < CASES; i++)
@@ -153,7 +153,7 @@ static void peak(struct kit *k)
         }
 }
 
-static void a_peaked_softmax_in_bf16_is_right_to_half_a_percent_with_fp32_logits_only(void **state)
+TEST(a_peaked_softmax_in_bf16_is_right_to_half_a_percent_with_fp32_logits_only)
 {
     for (uint32_t flags = 0; flags <= LCE_F32_LOGITS; flags += LCE_F32_LOGITS) {
         struct kit k;
@@ -209,7 +209,7 @@ static void slopes(struct kit *k, const char *name, const void *matrix, const do
     }
 }
 
-static void the_reference_gradients_are_the_slopes_of_its_loss(void **state)
+TEST(the_reference_gradients_are_the_slopes_of_its_loss)
 {
     for (int i = 0; i < CASES; i++)
         for (int reduction = LCE_MEAN; reduction <= LCE_NONE && !cases[i].invalid; reduction++) {
@@ -226,7 +226,7 @@ static void the_reference_gradients_are_the_slopes_of_its_loss(void **state)
         }
 }
 
-static void the_plain_loss_of_a_known_case(void **state)
+TEST(the_plain_loss_of_a_known_case)
 {
     struct kit k; /* logits 0 and log 3: probabilities 1/4 and 3/4 */
     kit_defaults(&k, 1, 1, 2);
@@ -243,15 +243,4 @@ static void the_plain_loss_of_a_known_case(void **state)
                 fabs(k.reference.grad_weight[1] - 0.75) < 1e-7);
     assert_true(fabs(k.reference.grad_input[0] - 0.75 * 1.0986122887) < 1e-7);
     kit_free(&k);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_plain_loss_of_a_known_case),
-        cmocka_unit_test(every_option_in_every_type_is_the_reference),
-        cmocka_unit_test(a_peaked_softmax_in_bf16_is_right_to_half_a_percent_with_fp32_logits_only),
-        cmocka_unit_test(the_reference_gradients_are_the_slopes_of_its_loss),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

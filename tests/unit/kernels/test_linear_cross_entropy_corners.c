@@ -17,7 +17,7 @@ static void all_equal(const float *values, size_t count, float want)
         assert_true(values[i] == want);
 }
 
-static void nothing_counted_is_nan_for_mean_and_zero_for_sum(void **state)
+TEST(nothing_counted_is_nan_for_mean_and_zero_for_sum)
 {
     for (int tokens = 0; tokens <= 5; tokens += 5)
         for (int reduction = LCE_MEAN; reduction <= LCE_NONE; reduction++) {
@@ -41,7 +41,7 @@ static void nothing_counted_is_nan_for_mean_and_zero_for_sum(void **state)
         }
 }
 
-static void large_gaps_between_logits_stay_finite(void **state)
+TEST(large_gaps_between_logits_stay_finite)
 {
     struct kit k;
     kit_defaults(&k, 2, 1, 3);
@@ -59,7 +59,7 @@ static void large_gaps_between_logits_stay_finite(void **state)
     kit_free(&k);
 }
 
-static void a_label_out_of_range_is_flagged_and_poisons_its_row_only(void **state)
+TEST(a_label_out_of_range_is_flagged_and_poisons_its_row_only)
 {
     static const int64_t bad[] = {16, -1, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < 4; i++) {
@@ -83,7 +83,7 @@ static void a_label_out_of_range_is_flagged_and_poisons_its_row_only(void **stat
     }
 }
 
-static void an_ignored_token_with_a_label_out_of_range_is_only_ignored(void **state)
+TEST(an_ignored_token_with_a_label_out_of_range_is_only_ignored)
 {
     struct kit k;
     kit_defaults(&k, 2, 8, 16);
@@ -96,7 +96,7 @@ static void an_ignored_token_with_a_label_out_of_range_is_only_ignored(void **st
     kit_free(&k);
 }
 
-static void more_counted_tokens_than_promised_are_flagged(void **state)
+TEST(more_counted_tokens_than_promised_are_flagged)
 {
     struct kit k;
     kit_defaults(&k, 4, 8, 16);
@@ -111,7 +111,7 @@ static void more_counted_tokens_than_promised_are_flagged(void **state)
     kit_free(&k);
 }
 
-static void rows_with_a_stride_leave_what_is_between_them(void **state)
+TEST(rows_with_a_stride_leave_what_is_between_them)
 {
     struct kit k;
     kit_defaults(&k, 5, 6, 9);
@@ -134,7 +134,7 @@ static void rows_with_a_stride_leave_what_is_between_them(void **state)
 }
 
 /* 16-bit dweight over many chunks: rounded once with LCE_F32_ACCUMULATE; an fp32 dweight needs none */
-static void dweight_over_chunks_is_rounded_once_where_asked(void **state)
+TEST(dweight_over_chunks_is_rounded_once_where_asked)
 {
     double distance[3];
     for (int i = 0; i < 3; i++) {
@@ -155,7 +155,7 @@ static void dweight_over_chunks_is_rounded_once_where_asked(void **state)
     assert_true(distance[2] < 1e-5);
 }
 
-static void loss_and_gradients_of_two_calls_are_those_of_one(void **state)
+TEST(loss_and_gradients_of_two_calls_are_those_of_one)
 {
     struct kit one, two;
     for (int i = 0; i < 2; i++) {
@@ -193,7 +193,7 @@ static void *use(void *memory)
     return NULL;
 }
 
-static void threads_share_a_plan_and_need_two_workspaces_only(void **state)
+TEST(threads_share_a_plan_and_need_two_workspaces_only)
 {
     struct lce *library;
     struct lce_plan *plan;
@@ -338,14 +338,14 @@ static void exchanging(struct kit *k)
 PROBLEMS(X)
 #undef X
 
-static void every_mistake_has_its_code_and_names_the_field(void **state)
+TEST(every_mistake_has_its_code_and_names_the_field)
 {
 #define X(name, status, word, ...) refused(#name, status, word, change_##name);
     PROBLEMS(X)
 #undef X
 }
 
-static void plans_refuse_what_is_not_there(void **state)
+TEST(plans_refuse_what_is_not_there)
 {
     struct lce *library = NULL;
     struct lce_plan *plan;
@@ -371,7 +371,7 @@ static void plans_refuse_what_is_not_there(void **state)
 }
 
 /* The budget is a ceiling: fast's plan if that fits, else lean's, which is the least. */
-static void a_budget_takes_the_plan_that_fits_or_is_refused_with_leans_bytes(void **state)
+TEST(a_budget_takes_the_plan_that_fits_or_is_refused_with_leans_bytes)
 {
     struct lce *library;
     struct lce_plan *plan;
@@ -409,7 +409,7 @@ static void a_budget_takes_the_plan_that_fits_or_is_refused_with_leans_bytes(voi
         }
 }
 
-static void sizes_beyond_two_gigabytes_are_exact(void **state)
+TEST(sizes_beyond_two_gigabytes_are_exact)
 {
     struct lce *library;
     struct lce_plan *plan;
@@ -431,7 +431,7 @@ static void sizes_beyond_two_gigabytes_are_exact(void **state)
     }
 }
 
-static void a_gradient_is_scaled_unless_what_is_asked_cannot_be(void **state)
+TEST(a_gradient_is_scaled_unless_what_is_asked_cannot_be)
 {
     struct lce *library;
     _Alignas(16) float numbers[5] = {1, -2, 3, INFINITY, 0.5f};
@@ -453,7 +453,7 @@ static void a_gradient_is_scaled_unless_what_is_asked_cannot_be(void **state)
     lce_close(library);
 }
 
-static void halves_round_to_nearest_even(void **state)
+TEST(halves_round_to_nearest_even)
 {
     for (uint32_t half = 0; half < 65536; half++) {
         float bf16 = lce_from_bf16((uint16_t)half), f16 = lce_from_f16((uint16_t)half);
@@ -471,26 +471,4 @@ static void halves_round_to_nearest_even(void **state)
     assert_int_equal(lce_to_f16(3 * 0x1p-25f), 2);
     assert_int_equal(lce_to_bf16(1 + 0x1p-8f), 0x3f80);
     assert_int_equal(lce_to_bf16(1 + 3 * 0x1p-8f), 0x3f82);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_counted_is_nan_for_mean_and_zero_for_sum),
-        cmocka_unit_test(large_gaps_between_logits_stay_finite),
-        cmocka_unit_test(a_label_out_of_range_is_flagged_and_poisons_its_row_only),
-        cmocka_unit_test(an_ignored_token_with_a_label_out_of_range_is_only_ignored),
-        cmocka_unit_test(more_counted_tokens_than_promised_are_flagged),
-        cmocka_unit_test(rows_with_a_stride_leave_what_is_between_them),
-        cmocka_unit_test(dweight_over_chunks_is_rounded_once_where_asked),
-        cmocka_unit_test(loss_and_gradients_of_two_calls_are_those_of_one),
-        cmocka_unit_test(threads_share_a_plan_and_need_two_workspaces_only),
-        cmocka_unit_test(every_mistake_has_its_code_and_names_the_field),
-        cmocka_unit_test(plans_refuse_what_is_not_there),
-        cmocka_unit_test(a_budget_takes_the_plan_that_fits_or_is_refused_with_leans_bytes),
-        cmocka_unit_test(sizes_beyond_two_gigabytes_are_exact),
-        cmocka_unit_test(a_gradient_is_scaled_unless_what_is_asked_cannot_be),
-        cmocka_unit_test(halves_round_to_nearest_even),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

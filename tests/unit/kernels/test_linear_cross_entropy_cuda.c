@@ -21,7 +21,7 @@ static int64_t products_of(const struct lce_plan *plan)
 #define EVERY 1
 #endif
 
-static void every_plan_finds_its_kernels_and_stays_in_its_buffers(void **state)
+TEST(every_plan_finds_its_kernels_and_stays_in_its_buffers)
 {
     static const int64_t vocabs[] = {1,     7,     4096,   9000,   16000,  28000,  32768,  50257,
                                      65537, 99999, 128256, 152064, 200000, 256000, 262144, 270001};
@@ -51,7 +51,7 @@ static void every_plan_finds_its_kernels_and_stays_in_its_buffers(void **state)
 /* On Hopper the products that skip ignored tokens stand for cuBLASLt's, but for what they cannot do, and
  * where the caller says that next to none is ignored: there that of the logits alone does, if it may store
  * exponentials. */
-static void own_products_stay_in_their_buffers_and_are_all_there_is(void **state)
+TEST(own_products_stay_in_their_buffers_and_are_all_there_is)
 {
     static const int64_t vocabs[] = {256, 300, 1003, 50257, 128256, 270001};
     library.images[IMAGE_PRODUCT] = (CUlibrary)1;
@@ -91,7 +91,7 @@ static void own_products_stay_in_their_buffers_and_are_all_there_is(void **state
 
 /* In bf16, with products of ours, or that of the logits beside cuBLASLt's where these find both gradients'
  * rows as the caller has them.  The labels' share of dweight takes three kernels. */
-static void odds_stay_in_their_buffers_and_are_stored_where_they_fit(void **state)
+TEST(odds_stay_in_their_buffers_and_are_stored_where_they_fit)
 {
     static const int64_t vocabs[] = {256, 300, 1003, 50256, 128256};
     static const uint32_t wants[] = {LCE_WANT_LOSS | LCE_WANT_GRAD_INPUT | LCE_WANT_GRAD_WEIGHT,
@@ -124,7 +124,7 @@ static void odds_stay_in_their_buffers_and_are_stored_where_they_fit(void **stat
 
 /* A plan knows of some options that it must have the logits; of a bias and of the entropies' gradient only a
  * run does. */
-static void exponentials_are_stored_where_no_option_needs_the_logits(void **state)
+TEST(exponentials_are_stored_where_no_option_needs_the_logits)
 {
     static const struct {
         int64_t vocab;
@@ -188,7 +188,7 @@ static void refused(const struct lce_problem *p)
     cuda_plan_destroy(plan);
 }
 
-static void what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name(void **state)
+TEST(what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name)
 {
     struct lce_problem p = problem_of(100, 8, 500, LCE_BF16, 0);
     for (p.proposals = 0; p.proposals <= 2 << 16; p.proposals += 2 << 16)
@@ -202,12 +202,5 @@ static void what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name(void *
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_plan_finds_its_kernels_and_stays_in_its_buffers),
-        cmocka_unit_test(own_products_stay_in_their_buffers_and_are_all_there_is),
-        cmocka_unit_test(odds_stay_in_their_buffers_and_are_stored_where_they_fit),
-        cmocka_unit_test(exponentials_are_stored_where_no_option_needs_the_logits),
-        cmocka_unit_test(what_the_driver_or_cublaslt_refuses_is_an_error_with_its_name),
-    };
-    return cmocka_run_group_tests(tests, read_images, drop_images);
+    return run_all_tests(read_images, drop_images);
 }

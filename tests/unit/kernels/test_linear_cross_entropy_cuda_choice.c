@@ -8,7 +8,7 @@
 #include "lce_cuda_kit.h"
 
 /* Rows of any length have a pass with all options that needs a cluster, unless gradients are narrower. */
-static void all_options_have_a_kernel_for_every_length(void **state)
+TEST(all_options_have_a_kernel_for_every_length)
 {
     static const struct {
         int64_t vocab;
@@ -32,7 +32,7 @@ static void all_options_have_a_kernel_for_every_length(void **state)
 }
 
 /* Where they are estimated to cost more than 10 % when nothing is ignored, they are not taken unasked. */
-static void own_products_are_for_long_chunks_and_many_tokens(void **state)
+TEST(own_products_are_for_long_chunks_and_many_tokens)
 {
     static const struct {
         int64_t tokens, hidden, vocab, chunk;
@@ -55,7 +55,7 @@ static void own_products_are_for_long_chunks_and_many_tokens(void **state)
 
 /* With an fp32 dweight that is added to; at V=262144 cuBLASLt's have no room for whole rows by default, and
  * were measured to be 8 to 9 % slower, by slabs. */
-static void own_products_add_to_a_main_gradient(void **state)
+TEST(own_products_add_to_a_main_gradient)
 {
     static const struct {
         int64_t tokens, hidden, vocab;
@@ -79,7 +79,7 @@ static void own_products_add_to_a_main_gradient(void **state)
 }
 
 /* dinput's and dweight's, of each chunk; and where a measurement asks for them. */
-static void tiles_are_narrow_where_the_last_would_be_empty(void **state)
+TEST(tiles_are_narrow_where_the_last_would_be_empty)
 {
     static const struct {
         int64_t hidden;
@@ -101,7 +101,7 @@ static void tiles_are_narrow_where_the_last_would_be_empty(void **state)
 }
 
 /* the whole row is on the chip up to these lengths, and how it lies there */
-static void rows_of_logits_get_the_kernel_for_their_length(void **state)
+TEST(rows_of_logits_get_the_kernel_for_their_length)
 {
     static const struct {
         int64_t vocab;
@@ -130,7 +130,7 @@ static void rows_of_logits_get_the_kernel_for_their_length(void **state)
 }
 
 /* Of the options only those that need a logit's own class take the pass that has them all. */
-static void temperatures_and_entropies_keep_the_fast_passes(void **state)
+TEST(temperatures_and_entropies_keep_the_fast_passes)
 {
     static const float some = 0;
     const struct lce_softmax_args plain = {
@@ -151,7 +151,7 @@ static void temperatures_and_entropies_keep_the_fast_passes(void **state)
 }
 
 /* 8.x has neither, whatever its number of multiprocessors; LCE_PORTABLE forces the same. */
-static void gpus_without_clusters_get_no_cluster_and_no_products_of_ours(void **state)
+TEST(gpus_without_clusters_get_no_cluster_and_no_products_of_ours)
 {
     static const int processors[] = {1, 16, 54, 84, 108, 148, 192};
     for (size_t i = 0; i < sizeof processors / sizeof *processors; i++)
@@ -212,7 +212,7 @@ static uint64_t tile_of_logits(int major, int dtype)
     return tile;
 }
 
-static void plans_choose_among_proposals_only_where_that_was_measured(void **state)
+TEST(plans_choose_among_proposals_only_where_that_was_measured)
 {
     memset(&seen, 0, sizeof seen);
     seen.proposals[0] = (struct proposal){CUBLASLT_MATMUL_TILE_320x128, 49};
@@ -223,7 +223,7 @@ static void plans_choose_among_proposals_only_where_that_was_measured(void **sta
     assert_int_equal(tile_of_logits(10, LCE_BF16), CUBLASLT_MATMUL_TILE_320x128);
 }
 
-static void of_cublaslts_proposals_that_is_taken_whose_tiles_are_written_beside_the_arithmetic(void **state)
+TEST(of_cublaslts_proposals_that_is_taken_whose_tiles_are_written_beside_the_arithmetic)
 {
     memset(&seen, 0, sizeof seen);
     const struct proposal as_on_an_h200[8] = {
@@ -245,16 +245,5 @@ static void of_cublaslts_proposals_that_is_taken_whose_tiles_are_written_beside_
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_products_are_for_long_chunks_and_many_tokens),
-        cmocka_unit_test(own_products_add_to_a_main_gradient),
-        cmocka_unit_test(tiles_are_narrow_where_the_last_would_be_empty),
-        cmocka_unit_test(rows_of_logits_get_the_kernel_for_their_length),
-        cmocka_unit_test(temperatures_and_entropies_keep_the_fast_passes),
-        cmocka_unit_test(all_options_have_a_kernel_for_every_length),
-        cmocka_unit_test(gpus_without_clusters_get_no_cluster_and_no_products_of_ours),
-        cmocka_unit_test(plans_choose_among_proposals_only_where_that_was_measured),
-        cmocka_unit_test(of_cublaslts_proposals_that_is_taken_whose_tiles_are_written_beside_the_arithmetic),
-    };
-    return cmocka_run_group_tests(tests, read_images, drop_images);
+    return run_all_tests(read_images, drop_images);
 }

@@ -13,7 +13,7 @@ static struct lce_problem exchanging(struct lce_problem p)
 }
 
 /* Three products a chunk, and the exchange of each in its middle. */
-static void an_exchange_is_in_the_middle_of_a_chunk(void **state)
+TEST(an_exchange_is_in_the_middle_of_a_chunk)
 {
     static const struct {
         int64_t chunk, counted;
@@ -41,7 +41,7 @@ static void an_exchange_is_in_the_middle_of_a_chunk(void **state)
 
 /* Rows that are exchanged are of the same tokens on all ranks: compacted on each or on none, whatever its
  * part, device and strides; products that skip ignored tokens are for those that can. */
-static void ranks_exchange_the_same_rows_whosever_products_they_take(void **state)
+TEST(ranks_exchange_the_same_rows_whosever_products_they_take)
 {
     static const struct {
         int64_t vocab, stride, hidden, counted;
@@ -81,7 +81,7 @@ static void ranks_exchange_the_same_rows_whosever_products_they_take(void **stat
     library.images[IMAGE_PRODUCT] = NULL;
 }
 
-static void logits_of_exchanged_chunks_keep_to_the_modes_bytes(void **state)
+TEST(logits_of_exchanged_chunks_keep_to_the_modes_bytes)
 {
     static const uint64_t mib = 1 << 20;
     for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
@@ -97,10 +97,5 @@ static void logits_of_exchanged_chunks_keep_to_the_modes_bytes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_exchange_is_in_the_middle_of_a_chunk),
-        cmocka_unit_test(ranks_exchange_the_same_rows_whosever_products_they_take),
-        cmocka_unit_test(logits_of_exchanged_chunks_keep_to_the_modes_bytes),
-    };
-    return cmocka_run_group_tests(tests, read_images, drop_images);
+    return run_all_tests(read_images, drop_images);
 }

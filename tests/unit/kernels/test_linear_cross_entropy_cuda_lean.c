@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "lce_cuda_kit.h"
 
-static void fp32_logits_halve_the_chunk_and_keep_to_the_bytes(void **state)
+TEST(fp32_logits_halve_the_chunk_and_keep_to_the_bytes)
 {
     const uint64_t mib = 1 << 20;
     struct lce_problem p = problem_of(8192, 4096, 128256, LCE_BF16, 0);
@@ -29,7 +29,7 @@ static void fp32_logits_halve_the_chunk_and_keep_to_the_bytes(void **state)
 
 static const uint64_t lean_size = UINT64_C(128) << 20;
 
-static void slabs_are_taken_where_whole_rows_would_be_slow(void **state)
+TEST(slabs_are_taken_where_whole_rows_would_be_slow)
 {
     static const struct {
         int64_t vocab;
@@ -79,7 +79,7 @@ static int64_t stages_of(const struct cuda_plan *plan)
 }
 
 /* The logits lie in rows of dweight where that is the caller's to overwrite, and where it is faster. */
-static void rows_of_dweight_are_borrowed(void **state)
+TEST(rows_of_dweight_are_borrowed)
 {
     static const struct {
         int64_t tokens, hidden, vocab, least_tokens;
@@ -163,7 +163,7 @@ static void check_lent(const struct cuda_plan *plan)
 /* With products of ours, too: chunks' of the classes that lend no row, and each stage's.  These are of odds,
  * where the workspace has room for what those need of all tokens and classes; then the labels' share comes
  * last.  What a chunk has beside its logits lies in the workspace. */
-static void products_of_ours_borrow_rows_of_dweight(void **state)
+TEST(products_of_ours_borrow_rows_of_dweight)
 {
     static const struct {
         int64_t tokens, hidden, vocab;
@@ -212,7 +212,7 @@ static void products_of_ours_borrow_rows_of_dweight(void **state)
 }
 
 /* Unasked, too, where they are not estimated to cost more than 16 %. */
-static void products_of_ours_are_taken_where_rows_are_borrowed(void **state)
+TEST(products_of_ours_are_taken_where_rows_are_borrowed)
 {
     static const int64_t shapes[][3] = {
         {8192, 4096, 128256}, {16384, 3072, 128256}, {1000, 3584, 151646}, {8192, 2304, 256000}};
@@ -254,7 +254,7 @@ static void check_segments(const struct cuda_plan *plan)
 
 /* Where rows of dweight cannot be borrowed the logits lie in those of dinput, if that is the caller's rows
  * one after the other, in order. */
-static void rows_of_dinput_of_later_tokens_are_borrowed(void **state)
+TEST(rows_of_dinput_of_later_tokens_are_borrowed)
 {
     static const struct {
         int64_t tokens, hidden, vocab;
@@ -323,7 +323,7 @@ static void check_passes(const struct cuda_plan *plan)
 
 /* With products of ours, too, which take one gradient after the other, of odds; or, where there are none,
  * both from logits. */
-static void products_of_ours_borrow_rows_of_dinput(void **state)
+TEST(products_of_ours_borrow_rows_of_dinput)
 {
     static const struct {
         int64_t tokens, hidden, vocab, counted;
@@ -365,7 +365,7 @@ static void products_of_ours_borrow_rows_of_dinput(void **state)
 
 /* Where dweight comes in blocks of its own it is summed in fp32 if that is asked for, however few blocks make
  * dinput; and a slab that is asked for and has all classes is none of ours. */
-static void segments_of_ours_keep_what_was_asked_for(void **state)
+TEST(segments_of_ours_keep_what_was_asked_for)
 {
     int in_passes = 0;
     library.images[IMAGE_PRODUCT] = (CUlibrary)1;
@@ -413,7 +413,7 @@ static size_t parts_of(const struct lce_plan *plan)
     return total;
 }
 
-static void slabs_have_an_exact_workspace(void **state)
+TEST(slabs_have_an_exact_workspace)
 {
     for (int dtype = LCE_F32; dtype <= LCE_BF16; dtype++)
         for (int64_t counted = 0; counted <= 333; counted += 333)
@@ -432,16 +432,5 @@ static void slabs_have_an_exact_workspace(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fp32_logits_halve_the_chunk_and_keep_to_the_bytes),
-        cmocka_unit_test(slabs_are_taken_where_whole_rows_would_be_slow),
-        cmocka_unit_test(rows_of_dweight_are_borrowed),
-        cmocka_unit_test(products_of_ours_borrow_rows_of_dweight),
-        cmocka_unit_test(products_of_ours_are_taken_where_rows_are_borrowed),
-        cmocka_unit_test(rows_of_dinput_of_later_tokens_are_borrowed),
-        cmocka_unit_test(products_of_ours_borrow_rows_of_dinput),
-        cmocka_unit_test(segments_of_ours_keep_what_was_asked_for),
-        cmocka_unit_test(slabs_have_an_exact_workspace),
-    };
-    return cmocka_run_group_tests(tests, read_images, drop_images);
+    return run_all_tests(read_images, drop_images);
 }

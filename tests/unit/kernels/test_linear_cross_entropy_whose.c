@@ -7,15 +7,9 @@
  * (another H200, an H100, odds). The choice is held against what was measured, whatever share of the tokens
  * is ignored; tiles have 256 of H.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <math.h>
-#include <cmocka.h>
 
+#include "unit/test.h"
 #include "chunk.h"
 #include "product_split.h"
 
@@ -148,7 +142,7 @@ static double off(int half, int way, double *worst)
     return sqrt(squares / number);
 }
 
-static void the_ratio_is_met_at_shapes_that_it_was_not_fitted_to(void **state)
+TEST(the_ratio_is_met_at_shapes_that_it_was_not_fitted_to)
 {
     for (int way = BESIDE; way <= THEIRS; way++) {
         double worst;
@@ -171,13 +165,13 @@ static void check_ways(const struct sweep *sweep, int ways, double least)
         }
 }
 
-static void each_way_is_met(void **state)
+TEST(each_way_is_met)
 {
     check_ways(&h200, WAYS, 0.93);
 }
 
 /* Those that have odds, or exponentials beside them: what cuBLASLt's alone take was fitted before. */
-static void each_way_of_odds_is_met(void **state)
+TEST(each_way_of_odds_is_met)
 {
     check_ways(&of_odds, THEIRS, 0.90);
 }
@@ -210,7 +204,7 @@ static struct lost choices(const struct sweep *sweep, double share)
 
 /* What is taken where all tokens count, and where a twentieth to nine tenths are ignored: in so many of the
  * ways, and of so many the other is faster by more than 5 %. */
-static void what_is_taken_is_hardly_ever_slower_than_the_other(void **state)
+TEST(what_is_taken_is_hardly_ever_slower_than_the_other)
 {
     static const struct {
         const struct sweep *sweep;
@@ -236,7 +230,7 @@ static void what_is_taken_is_hardly_ever_slower_than_the_other(void **state)
 }
 
 /* 257 tokens take ours as long as 512; a split tile's ends are seen; what is not wanted costs nothing. */
-static void ours_take_whole_tiles(void **state)
+TEST(ours_take_whole_tiles)
 {
     struct lce_chunk_shape s = shape_of(&h200.shapes[0], THEIRS);
     s.tokens = 4096, s.hidden = 4096, s.vocab = 128256;
@@ -253,7 +247,7 @@ static void ours_take_whole_tiles(void **state)
 /* With 32 tiles for 66 clusters every tile is halved: if two clusters took the last parts of 64 stints, they
  * would store 32 sums one after the other.  62 tiles stay whole where four clusters would store 16 and the
  * sums are short. */
-static void tiles_are_split_only_where_the_parts_ends_cost_less(void **state)
+TEST(tiles_are_split_only_where_the_parts_ends_cost_less)
 {
     struct lce_split s = lce_split_tiles(32, 66, 786, INT32_MAX);
     assert_int_equal(s.split * 2 + (s.batches > 1), 2);
@@ -272,7 +266,7 @@ static void tiles_are_split_only_where_the_parts_ends_cost_less(void **state)
         }
 }
 
-static void the_room_for_parts_is_what_they_take(void **state)
+TEST(the_room_for_parts_is_what_they_take)
 {
     assert_int_equal(lce_split_room(132, 2048, 1024, 50304), 64);
     assert_int_equal(lce_split_room(132, 1024, 2048, 128256), 64);
@@ -290,7 +284,7 @@ static void the_room_for_parts_is_what_they_take(void **state)
 /* Measured with odds: 65536x1024x50304 took 28.0, 27.0 and 27.1 ms in chunks of 2048, 4096 and 8192;
  * 5003x2048x50257 4.16, 4.05 and 4.15 of 2048, 2560 and all; 8192x2048x64128 8.30 and 8.19 of 2048 and 4096;
  * 8192x4096x128256 32.5 and 32.9. */
-static void chunks_of_4096_are_taken_where_they_gain_3_percent(void **state)
+TEST(chunks_of_4096_are_taken_where_they_gain_3_percent)
 {
     (void)state;
     static const struct {
@@ -309,7 +303,7 @@ static void chunks_of_4096_are_taken_where_they_gain_3_percent(void **state)
 
 /* 2880 is 11.25 times 256, and 15 times 192.  2304 is whole numbers of both, but 36 tiles of 66 clusters are
  * split worse than 48. */
-static void tiles_are_narrow_where_that_leaves_less_of_them_empty(void **state)
+TEST(tiles_are_narrow_where_that_leaves_less_of_them_empty)
 {
     struct lce_chunk_shape s = {.vocab = 201088, .processors = 132};
     static const struct {
@@ -331,16 +325,5 @@ static void tiles_are_narrow_where_that_leaves_less_of_them_empty(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_ratio_is_met_at_shapes_that_it_was_not_fitted_to),
-        cmocka_unit_test(each_way_is_met),
-        cmocka_unit_test(what_is_taken_is_hardly_ever_slower_than_the_other),
-        cmocka_unit_test(each_way_of_odds_is_met),
-        cmocka_unit_test(ours_take_whole_tiles),
-        cmocka_unit_test(tiles_are_split_only_where_the_parts_ends_cost_less),
-        cmocka_unit_test(chunks_of_4096_are_taken_where_they_gain_3_percent),
-        cmocka_unit_test(the_room_for_parts_is_what_they_take),
-        cmocka_unit_test(tiles_are_narrow_where_that_leaves_less_of_them_empty),
-    };
-    return cmocka_run_group_tests(tests, read_sweeps, NULL);
+    return run_all_tests(read_sweeps, NULL);
 }
