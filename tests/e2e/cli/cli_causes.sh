@@ -1,6 +1,6 @@
 #!/bin/bash
-# What made the peak stands on the first screen of a report, a sentence a cause; and for each sentence the programs of which it
-# would be false: it is not said of them.
+# What made the peak stands on the first screen of a report, a sentence a cause, and what grows from step to step with its rate and place.
+# What is no cause and does not grow: test_causes.c, test_growth.c.
 . "$(dirname "$0")/../lib/lib.bash"
 report() {
     COLUMNS=80 "$V" report --all "$db" >"$run/report" || fail "$*: report"
@@ -9,84 +9,84 @@ report() {
     [ "$(wc -L <"$run/screen")" -le 80 ] || fail "$*: a line of $(wc -L <"$run/screen") columns: $(cat "$run/screen")"
     tr -s '\n ' ' ' <"$run/screen" >"$run/words" # sentences go over several lines
 }
-record() { # HOW
-    shimmed "$tests/prog_causes" "$1"
+record() { # HOW STEPS
+    shimmed "$tests/prog_causes" "$1" "$2"
     [ "$status" = 0 ] || fail "$*: status $status"
     report "$@"
 }
 says() { grep -qF -- "$1" "$run/words" || fail "the first screen does not say '$1': $(cat "$run/screen")"; }
 silent() { # WORD...: no sentence of these
     for word; do
-        grep -qE "^    $word: " "$run/report" && fail "said without cause: $(grep -A2 "^    $word: " "$run/report")"
+        ! grep -qE "^    $word: " "$run/report" || fail "said without cause: $(grep -A2 "^    $word: " "$run/report")"
     done
-    true
 }
-cause() { # FIELD VALUE
+expect() { # EXPRESSION VALUE: of d, the device, c, its causes, and g, its growth
     local got
-    got=$(python3 -c "import json, sys; print(json.load(open(sys.argv[1]))['files'][0]['devices'][0]['causes']['$1'])" "$run/json")
+    got=$(python3 -c "import json, sys; d = json.load(open(sys.argv[1]))['files'][0]['devices'][0]; c, g = d['causes'], d['growth']; x = $1; print(x)" "$run/json")
     [ "$got" = "$2" ] || fail "$1 is $got, not $2"
 }
-MIB=1048576
 
-record logits
+record logits 10
 says "logits: 256.0 MiB of it was made in logits"
 says "the peak would be at least 160.0 MiB"
-cause logits_bytes $((256 * MIB))
+expect "c['logits_bytes'] >> 20, c['optimizer_temporary_bytes'], c['left_by_backward_bytes']" "(256, None, None)"
 silent optimizer kept leak
 # a function is the place where no Python ran
 grep -qE "256.0 MiB .*prog_causes.c:[0-9]+ (compute|main) → get$" "$run/screen" || fail "the place: $(cat "$run/screen")"
-record small_logits # there are logits, and another phase has the peak
-silent logits kept leak
-says "optimizer: 128.0 MiB of it were made in this optimizer step, and freed in it"
-cause logits_bytes None
 
-record optimizer
-says "optimizer: 128.0 MiB of it"
-cause optimizer_temporary_bytes $((128 * MIB))
-cause optimizer_foreach_bytes None
-record states # made in an optimizer step as well, and kept
-silent optimizer logits leak
-cause optimizer_temporary_bytes None
-record first_states # made in the peak's step, beside the optimizer's temporaries
+record optimizer 10 # beside temporaries the peak's step makes the states
 says "optimizer: 128.0 MiB of it were made in this optimizer step, and freed in it"
+expect "c['optimizer_temporary_bytes'] >> 20, c['optimizer_foreach_bytes'], c['logits_bytes']" "(128, None, None)"
 tr -s '\n ' ' ' <"$run/report" | grep -qF "128.0 MiB (33.3 %) were made by the optimizer in this step, and kept: less memory for loss and activations can save at most 192.0 MiB" ||
     fail "states that the peak's step makes are no memory of loss and activations: $(grep -A 4 'static memory' "$run/report")"
 
-record kept
+record kept 10
 says "kept: 64.00 MiB of it was made in backward by earlier steps"
-cause left_by_backward_bytes $((64 * MIB))
+expect "c['left_by_backward_bytes'] >> 20" 64
 silent optimizer logits leak
-record late_zero_grad # freed in the step, but after the peak of its forward
-says "kept: 64.00 MiB of it was made in backward by earlier steps"
-record accumulated # made in backward before, and of the same step
-silent kept
-cause left_by_backward_bytes None
-record none
+
+record none 40 # with an evaluation after every fifth step
 silent kept logits optimizer leak
+! grep -q growth "$run/report" || fail "said to grow: $(sed -n '/growth/,/^$/p' "$run/report")"
+expect "g['size_bytes'], g['per_step_bytes'], g['grows'], d['savings']['left_by_earlier_steps_bytes']" "(0, 0, [], 0)"
+none=$db
 
-# a leak is told with its rate, its age and its place, and what only seems to grow is none
-for how in leak states lengths fills cleared turns; do
-    shimmed "$tests/prog_grow" $how 40
-    report $how
-    [ $how = leak ] || silent leak
-    [ $how != leak ] || says "leak: +1.00 MiB a step since step 1, direct, prog_grow, made in forward (or a cache that is not full yet)"
-done
+# ---- growth ----
+grows() { grep -qF -- "$1" <("$V" report --all "$db") || fail "the report does not say '$1': $("$V" report --all "$db" | sed -n '/growth/,$p')"; }
+record leak 40
+says "leak: +1.00 MiB a step since step 1, direct, prog_causes, made in forward (or a cache that is not full yet)"
+grows "  growth: 35.00 MiB of what steps 6 to 40 made was still there when step 40 ended: 1.00 MiB a step"
+grows "    1.00 MiB      1  1.00 MiB  direct, prog_causes, made in forward"
+grows "  (prog_causes)" # the frame that asked, by name: report looks it up where nobody has yet
+grows "were left by earlier steps, each of which adds to it (growth):"
+expect "g['per_step_bytes'], g['grows'][0]['library'], g['grows'][0]['phase'], g['first_step'], len(g['grows'])" "(1048576, 'prog_causes', 'forward', 6, 1)"
+# the peak lies in a late step: what the steps before left is a bound for it, and no static memory
+expect "d['savings']['static_bytes'] <= 66 << 20 and d['savings']['left_by_earlier_steps_bytes'] >= 30 << 20" True
+"$V" peak "$db" | grep -q '^  growth: 35.00 MiB' || fail "peak does not say it"
+"$V" diff "$db" "$none" | grep -q "NOTE: A leaks on device 0, +1.00 MiB a step since step 1, direct, prog_causes" || fail "diff: $("$V" diff "$db" "$none" | head -n 9)"
 
-# PyTorch's foreach implementations are known by their names, and by nothing else
-mkdir -p "$dir/site-packages/torch/optim" "$dir/mine/optim"
+record returns 40 # what the program's end gave back in the last step had grown until then
+grows "  growth: 35.00 MiB of what steps 6 to 40 made was still there when step 40 last allocated (it was freed before the step's end): 1.00 MiB a step"
+expect "g['per_step_bytes'], g['grows'][0]['phase'], g['first_step'], len(g['grows'])" "(1048576, 'forward', 6, 1)"
+record leak 10
+grows "    growth: unknown, 10 steps in full in the file, 11 needed"
+expect "g['size_bytes'], g['grows']" "(None, [])"
+# a long run: of the steps that are in full, after those that are folded
+shim_env=(VRAMSCOPE_MAX_BYTES=1MiB)
+record drip 3000
+expect_sql "SELECT count(*) > 0 FROM folded" 1
+expect "g['per_step_bytes'], g['last_step'], 3 < g['first_step'] < 2980" "(4096, 3000, True)"
+shim_env=()
+
+# PyTorch's foreach implementations are known by their names
+mkdir -p "$dir/site-packages/torch/optim"
 cat >"$dir/site-packages/torch/optim/adam.py" <<'PY'
 def _multi_tensor_adam(get, put):
     roots = []
     for _ in range(4):
         roots.append(get(32))
     put(roots)
-
-
-def _single_tensor_adam(get, put):
-    for _ in range(4):
-        put([get(128)])
 PY
-cp "$dir/site-packages/torch/optim/adam.py" "$dir/mine/optim/adam.py"
 cat >"$dir/train.py" <<'PY'
 import ctypes
 import runpy
@@ -112,42 +112,26 @@ def put(all):
         cuda.cuMemFree_v2(p)
 
 
-adam = runpy.run_path(sys.argv[1])[sys.argv[2]]
-kept = []
-
-
-def main():
-    weights = get(64)
-    for _ in range(int(sys.argv[3])):
-        with vramscope.phase("forward"):
-            activations = get(16)
-        with vramscope.phase("backward"):
-            put([activations])
-        with vramscope.phase("optimizer"):
-            adam(get, put)
-        kept.append(get(1))
-        vramscope.step()
-    put([weights])
-
-
-main()
+adam = runpy.run_path(sys.argv[1])["_multi_tensor_adam"]
+kept, weights = [], get(64)
+for _ in range(24):
+    with vramscope.phase("forward"):
+        activations = get(16)
+    with vramscope.phase("backward"):
+        put([activations])
+    with vramscope.phase("optimizer"):
+        adam(get, put)
+    kept.append(get(1))
+    vramscope.step()
+put([weights])
 PY
-python_run() { # FILE FUNCTION STEPS
-    new_run
-    "$V" run --simulated -q -o "$db" -- python3 "$dir/train.py" "$dir/$1" "$2" "$3" >"$run/out" 2>"$run/err" || fail "train.py: $(cat "$run/err")"
-    report "$@"
-}
 if python3 -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 15))'; then
-    python_run site-packages/torch/optim/adam.py _multi_tensor_adam 24
+    new_run
+    "$V" run --simulated -q -o "$db" -- python3 "$dir/train.py" "$dir/site-packages/torch/optim/adam.py" >"$run/out" 2>"$run/err" || fail "train.py: $(cat "$run/err")"
+    report foreach
     says "optimizer: 128.0 MiB of it are temporaries of its foreach implementation (torch/optim/adam.py:4 _multi_tensor_adam)"
-    cause optimizer_foreach_bytes $((128 * MIB))
+    expect "c['optimizer_foreach_bytes'] >> 20" 128
     says "leak: +1.00 MiB a step since step 1, train.py:16 get (or a cache that is not full yet) optimizer:" # the leak first
-    python_run site-packages/torch/optim/adam.py _single_tensor_adam 4
-    says "optimizer: 128.0 MiB of it were made in this optimizer step, and freed in it"
-    silent leak
-    python_run mine/optim/adam.py _multi_tensor_adam 4
-    says "optimizer: 128.0 MiB of it were made in this optimizer step, and freed in it"
-    cause optimizer_foreach_frame None
 else
     echo "SKIPPED: the names of foreach: no Python whose frames are read"
 fi

@@ -1,17 +1,27 @@
 // link: cuda
 /*
- * prog_causes.c - training steps of known sizes, in which one thing makes the peak, or only looks as if it
- * did: ARGV[1] says which.  Ten steps; weights of 64 MiB, activations of 32 MiB, gradients of 64 MiB.
+ * prog_causes.c HOW STEPS - a training in which HOW makes the peak, or grows from step to step.
+ *
+ * Weights of 64 MiB, activations of 32, gradients of 64; all is freed in the end.
  */
 #include "prog.h"
 #include "vramscope.h"
 #include <stdbool.h>
 #include <string.h>
 
-__attribute__((noinline)) static CUdeviceptr get(size_t mib)
+static const char *how;
+static CUdeviceptr kept[4096], gradients, states;
+static size_t count;
+
+static bool is(const char *what)
+{
+    return strcmp(how, what) == 0;
+}
+
+__attribute__((noinline)) static CUdeviceptr get(size_t bytes)
 {
     CUdeviceptr p;
-    OK(cuMemAlloc(&p, mib * MIB));
+    OK(cuMemAlloc(&p, bytes));
     return p;
 }
 
@@ -22,63 +32,76 @@ static void put(CUdeviceptr *p)
     *p = 0;
 }
 
-static const char *how;
-
-static bool is(const char *what)
+static void keep(size_t bytes)
 {
-    return strcmp(how, what) == 0;
+    CHECK(count < sizeof kept / sizeof *kept);
+    kept[count++] = get(bytes);
 }
 
-static CUdeviceptr gradients, states;
+static void clear(void)
+{
+    while (count)
+        put(&kept[--count]);
+}
 
-/* Forward and backward of a batch. */
 static void compute(void)
 {
     vramscope_range_push("forward");
-    CUdeviceptr activations = get(32), logits = 0;
-    CUdeviceptr attention = is("kept") || is("accumulated") ? get(128) : 0;
+    CUdeviceptr activations = get(32 * MIB), logits = 0;
+    CUdeviceptr attention = is("kept") ? get(128 * MIB) : 0;
     put(&attention);
+    if (is("leak") || is("returns") || is("drip"))
+        keep(is("drip") ? 4096 : MIB);
     vramscope_range_pop();
-    if (is("logits") || is("small_logits") || is("late_zero_grad")) {
+    if (is("logits")) {
         vramscope_range_push("logits");
-        logits = get(is("logits") || is("late_zero_grad") ? 256 : 24);
+        logits = get(256 * MIB);
         vramscope_range_pop();
     }
-    if (is("late_zero_grad")) /* the gradients of the step before live through forward and logits */
-        put(&gradients);
     vramscope_range_push("backward");
     put(&logits);
     if (!gradients)
-        gradients = get(64);
+        gradients = get(64 * MIB);
     put(&activations);
     vramscope_range_pop();
 }
 
-static void step(void)
+static void optimize(void)
 {
     vramscope_range_push("optimizer");
-    CUdeviceptr temporary = is("small_logits") || is("optimizer") || is("first_states") ? get(128) : 0;
-    if ((is("states") || is("first_states")) && !states)
-        states = get(128);
+    CUdeviceptr temporary = is("optimizer") ? get(128 * MIB) : 0;
+    if (is("optimizer") && !states)
+        states = get(128 * MIB);
     put(&temporary);
     vramscope_range_pop();
-    if (!is("kept") && !is("late_zero_grad"))
+    if (!is("kept"))
         put(&gradients);
+}
+
+static void evaluate(void)
+{
+    vramscope_range_push("evaluation");
+    CUdeviceptr p = get(48 * MIB);
+    put(&p);
+    vramscope_range_pop();
 }
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 2);
+    CHECK(argc == 3);
     how = argv[1];
     begin();
-    CUdeviceptr weights = get(64);
-    for (int i = 0; i < 10; i++) {
+    CUdeviceptr weights = get(64 * MIB);
+    for (int step = 1; step <= atoi(argv[2]); step++) {
         compute();
-        if (is("accumulated"))
-            compute(); /* a second batch adds to the gradients of the same step */
-        step();
+        optimize();
+        if (is("returns") && step == atoi(argv[2]))
+            clear(); /* a list goes with its function: only then is it known that the step has ended */
         vramscope_step();
+        if (is("none") && step % 5 == 0)
+            evaluate();
     }
+    clear();
     put(&gradients);
     put(&states);
     put(&weights);
