@@ -54,7 +54,8 @@ for limit in 7GiB 6GiB 8GiB; do
 done
 for process in 1 2 3 4; do
     file=job/$(cut -c$process <<<abcd).db
-    for command in report "peak --by role" "waste --json" plot "report --json"; do
+    for command in report "peak --by role" "waste --json" plot "plot --step 2" "report --json" "report --all --bytes --phases=mine=f* --steps=back*" \
+        "peak --by phase --phases=mine=f*,rest=b*"; do
         # shellcheck disable=SC2086
         "$V" $command "$file" >apart.out 2>apart.err
         # shellcheck disable=SC2086
@@ -181,8 +182,16 @@ cmp -s job.db kept.db || no "a recording was replaced"
 "$V" plot -o job.db job.db >out 2>err
 status=$?
 [ $status = 2 ] && cmp -s job.db kept.db || no "plot over the merged file: $(cat out err)"
-"$V" report --all job.db#9 >out 2>err
-status=$?
-[ $status = 2 ] && grep -q 'job.db#9 has no process 9: it has 1, 2, 3 and 4' err || no "a process that is not there: $(cat err)"
+for command in report peak waste plot whatif "export --format=csv" "estimate --params=1e9"; do
+    for process in "--process=9 job.db" "--process=9 one.db" "job.db#9"; do
+        # shellcheck disable=SC2086
+        "$V" $command $process >out 2>err
+        [ $? = 2 ] && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] && grep -q 'has no process 9: it has 1' err || no "$command of a process that is not there: $(head -3 out err)"
+    done
+done
+# where one is shown and nobody chose, a line says which
+"$V" export --format=csv job.db >out 2>err
+grep -qx 'vramscope: job.db has the processes 1, 2, 3 and 4: this is 1; --process N shows another' err || no "which process it is: $(cat err)"
+"$V" report --all --process 1 job/a.db >out 2>err && [ ! -s err ] && ! grep -q 'process 1' out || no "the one process of a file by its number: $(cat err)"
 
 [ $failures = 0 ] && echo "a merged job is shown as its directory" || exit 1

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../lib/lib.bash"
 V=$BUILD/bin/vramscope data=$(cd "$(dirname "$0")/../../data" && pwd)
 command -v xz >/dev/null || skip "no xz"
-python3 "$data/renew_db.py" "$data/../../shim/trace/schema.sql" "$data/lora-h200.db.xz" "$dir/lora.db" || fail "the recording cannot be read"
+xz -dc "$data/lora-h200.db.xz" >"$dir/lora.db" || fail "the recording cannot be read"
 "$V" report --all "$dir/lora.db" >"$dir/report" || fail "report ended with $?"
 [ "$(sqlite3 "$dir/lora.db" "SELECT sum(size_bytes) >> 20 FROM live_at_peak WHERE made_for = 'raw' AND phase = 'backward' AND category = 'framework block'")" = 32 ] ||
     fail "another recording: $(head -n 20 "$dir/report")"

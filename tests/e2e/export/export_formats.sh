@@ -150,7 +150,7 @@ done
 # two processes: each as if it were alone
 make_db one.db --rank 0 --world 2
 make_db two.db --rank 1 --world 2 --steps 5 --extra 96
-python3 "$source/tests/data/join_db.py" "$source/shim/trace/schema.sql" both.db one.db two.db || fail join
+"$V" merge -o both.db one.db two.db >told || fail "merge: $(cat told)"
 for process in 1 2; do
     own=$([ $process = 1 ] && echo one || echo two)
     "$V" peak --json $own.db >peak.json
