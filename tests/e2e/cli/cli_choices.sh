@@ -13,7 +13,6 @@ for command in "report --all two.db" "peak two.db" "diff two.db more.db"; do
     # shellcheck disable=SC2086
     refused "--sort takes" "$V" $command --sort=color
 done
-refused "two.db has nothing on device 7" "$V" report --all -d 7 two.db
 [ "$("$V" report --json -d 1 two.db | python3 -c 'import json, sys; print([d["device"] for d in json.load(sys.stdin)["files"][0]["devices"]])')" = "[1]" ] || no "report --json -d 1"
 
 names() { sed -n '/^  phase /,/^  ─/p' page | sed '1d;$d' | awk '{ print $1 }' | tr '\n' ' '; }

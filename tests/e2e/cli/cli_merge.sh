@@ -110,22 +110,17 @@ fails() {
     if [ $status != 2 ] || [ -s out ] || [ "$(wc -l <err)" != 1 ] || ! grep -qF -e "$pattern" err; then no "merge $*: status $status, $(head -3 out err)"; fi
     if [ -e new.db ] || [ -e new.db.part ]; then no "merge $* leaves $(ls new.db*)"; fi
 }
-mkdir empty bad old rerun
+mkdir bad old rerun
 echo junk >bad/x.db
 make_db old/r0.db --rank 0 --world 2 && make_db old/r1.db --rank 1 --world 2 --schema-version 4
 make_db rerun/r0.db --rank 0 --world 2 && make_db rerun/r1.db --rank 1 --world 2 --gpu 1 && make_db rerun/s0.db --rank 0 --world 2 --start 500
 head -c 20000 job/a.db >bad/cut.db
-fails 'merge -o FILE DIR' job
-fails 'merge -o FILE DIR' -o new.db
-fails 'no database' -o new.db empty
 fails 'bad/x.db is not a database' -o new.db job bad/x.db
 fails 'is truncated' -o new.db job/b.db bad/cut.db
 fails 'old/r1.db was made by a vramscope older' -o new.db old
 fails 'job/b.db and job/b.db are the same process' -o new.db job/b.db job/b.db
 fails 'are of different jobs' -o new.db rerun
 fails 'is one of the recordings' -o job/b.db job
-fails 'is no regular file' -o empty job
-fails 'nowhere/new.db' -o nowhere/new.db job
 cp job.db kept.db
 fails 'bad/x.db is not a database' -o kept.db bad/x.db
 cmp -s job.db kept.db || no "what failed took the place of the file that was there"

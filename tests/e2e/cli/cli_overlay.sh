@@ -84,15 +84,6 @@ mkdir x y && cp before.db x/run.db && cp after.db y/run.db
 "$V" plot --overlay x y | grep -q "x/run: peak" || no "runs of the same name"
 NO_COLOR=1 "$V" plot --overlay before.db after.db | grep -q $'\033' && no "colours although not on a terminal"
 
-refused "plot: --overlay needs two runs or more" "$V" plot --overlay before.db
-refused "plot: --overlay: 9 runs are too many to tell apart: at most 8" "$V" plot --overlay before.db before.db before.db before.db \
-    before.db before.db before.db before.db after.db
-refused "plot: --labels names 1 of 2 runs: give all, separated by commas" "$V" plot --overlay --labels=one before.db after.db
-refused "plot: --labels names the runs of --overlay" "$V" plot --labels=a,b before.db after.db
-refused "plot: --step: after.db has steps 1 to 170" "$V" plot --overlay --step=200 before.db after.db
-refused "plot: --step: nosteps.db tells no steps" "$V" plot --overlay --step=1 before.db nosteps.db
-refused "plot: --from is beyond the end of two.db" "$V" plot --overlay --from=20s before.db two.db
-refused "after.db has nothing on device 1" "$V" plot --overlay --device=1 two.db after.db
 refused "empty.db" "$V" plot --overlay before.db empty.db
 refused "nowhere.db: No such file" "$V" plot --overlay before.db nowhere.db -o never.png
 [ -e never.png ] && no "a picture of nothing was left"

@@ -36,20 +36,6 @@ assert len(rows) > 10
 for r in rows:
     assert round(float(r.split()[1]), 6) in had, r
 PY
-# a window that can't be says what is wrong with it
-refuses() {
-    local what=$1
-    shift
-    "$V" plot "$@" -o never.gp 2>err
-    [ $? = 2 ] && [ "$(cat err)" = "vramscope: plot: $what" ] && [ ! -e never.gp ] || no "plot $*: $(cat err)"
-}
-lasted=$("$V" plot long.db --from=1h 2>&1 | sed -n 's/.*which lasted //p')
-[ -n "$lasted" ] || no "how long the run was"
-refuses "--from is later than --to: 2 s, and 1 s" long.db --from=2s --to=1s
-refuses "--from is later than --to: 2 s, and 1 s" --overlay long.db short.db --from=2s --to=1s
-refuses "--from is beyond the end of the run, which lasted $lasted" long.db --from=1h --to=2h
-refuses "--from is beyond the end of long.db, which lasted $lasted" --overlay long.db short.db --from=1h
-refuses "nothing lies between --from and --to: the run lasted $lasted" long.db --from=1s --to=1s
 # steps: from the end of the one before to their own end
 "$V" plot long.db -o step.gp --step=2 && "$V" plot long.db -o steps.gp --step=1-3 || no "--step"
 python3 - <<'PY' || no "--step shows another part of the run"

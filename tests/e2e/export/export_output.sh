@@ -12,19 +12,6 @@ refused() {
     local status=$?
     [ $status = 2 ] && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] && grep -q -- "$what" err || no "export $*: status $status: $(cat err)"
 }
-refused 'which format' run.db
-refused 'did you mean perfetto' --format=perfeto run.db
-refused 'unknown format' --format=xyzzy run.db
-refused 'made of csv' --format=parquet run.db
-refused 'which file' --format=csv
-refused 'one file at a time' --format=csv run.db run.db
-refused 'No such file' --format=csv none.db
-refused '--at takes' --format=folded --at=noon run.db
-refused 'nothing was recorded until' --format=folded --at=0s run.db
-refused 'memory never ran out' --format=folded --at=oom run.db
-refused '--at is for' --format=csv --at=peak run.db
-refused 'shows one moment' --format=pprof --from=1ms run.db
-refused 'exclude each other' --format=csv --from=1ms --step=2 run.db
 for format in csv perfetto pytorch; do
     refused '--from is later than --to: 0.02 s, and 0.01 s' --format=$format --from=20ms --to=10ms run.db
     refused '--from is beyond the end: run.db lasted [0-9.]* s$' --format=$format --from=1h run.db
@@ -33,16 +20,9 @@ done
 for format in folded pprof speedscope; do
     refused '--at is beyond the end: run.db lasted [0-9.]* s$' --format=$format --at=1h run.db
 done
-refused 'has steps 1 to 20' --format=csv --step=30 run.db
-refused '--frames takes' --format=folded --frames=all,python run.db
-refused '--rows takes' --format=csv --rows=blocks run.db
-refused '--rows is for csv' --format=pprof --rows=events run.db
-refused 'nothing on device 7' --format=pprof -d 7 run.db
 refused 'the recording itself' --format=csv run.db -o run.db
 ln run.db same.db
 refused 'the recording itself' --format=csv run.db -o same.db
-refused 'is a directory' --format=csv run.db -o .
-refused 'No such file or directory' --format=csv run.db -o nowhere/out
 cp run.db other.db
 for name in other.db /dev/fd/9; do
     refused 'is a recording, never replaced without --force' --format=csv run.db -o $name 9>>other.db

@@ -54,16 +54,6 @@ grep -q 'peak 42.00 MiB in backward' plot && grep -q 'b backward' plot || fail "
 "$V" plot plain.db | grep -q backward && fail "plot has phases without rules"
 "$V" plot --overlay --phases="$rules" plain.db ruled.db >plot || fail "plot --overlay"
 
-says() { # WORDS COMMAND...
-    local words=$1
-    shift
-    "$@" >out 2>&1 && fail "$*: it works"
-    grep -qF -- "$words" out || fail "$*: does not say '$words': $(cat out)"
-}
-says "--phases: 'fwd' is no name=pattern" "$V" report --all --phases=fwd plain.db
-says "--phases: give name=pattern" "$V" report --all --phases= plain.db
-says "--phases: plain.db has no range of such a name" "$V" peak --phases='x=y*' plain.db
-says "--steps: plain.db has no range or mark of such a name" "$V" plot --steps=epoch plain.db
 # memory that runs out in the third iteration's helper thread, which has no range of its own
 SIMCUDA_CAPACITY=104MiB "$V" run -q -o oom.db -- ./steps >out 2>&1 || fail "oom: $(cat out)"
 "$V" report --all --phases="$rules" --steps=iteration oom.db | head -n 1 | grep -q '^OUT OF MEMORY on device 0 at .*, step 3, in backward' ||

@@ -241,21 +241,7 @@ done
 "$V" whatif --process=1 job.db >one 2>err && [ ! -s err ] || no "the process that was asked for: $(cat err)"
 "$V" whatif 'job.db#1' >out 2>err && [ "$(sed "1d; \$d" out)" = "$(sed "1d; \$d" one)" ] && [ ! -s err ] || no "the process as a part of the name: $(cat out err)"
 
-refused "name a recording" "$V" whatif
-refused "no policy 'torch-natve': did you mean 'torch-native'?" "$V" whatif --policy=torch-natve known.db
-refused "--capacity takes a size" "$V" whatif --capacity=much known.db
-refused "--capacity=80 would be bytes: give its unit, such as 80GiB" "$V" whatif --capacity=80 known.db
 "$V" whatif --capacity=80B known.db >/dev/null || no "a capacity of 80 B, with its unit"
-refused "neither a setting" "$V" whatif known.db other.db
-refused "cannot be '3'" "$V" whatif known.db roundup_power2_divisions=3
-refused "give --capacity too" "$V" whatif known.db garbage_collection_threshold=0.8
-refused "--policy=packed does not go with --edit" "$V" whatif --policy=packed -e foreach=no known.db
-refused "--policy=packed does not go with --edit" "$V" whatif --policy=torch-native,packed --capacity=34GiB -e loss=fused known.db
 refused "on that device" "$V" whatif --device=5 known.db
-for kind in thinned killed; do
-    python3 "$SRC/tests/data/make_db.py" "$SRC/shim/trace/schema.sql" $kind.db --kind $kind || exit 1
-done
-refused "has not every event any more" "$V" whatif thinned.db
-refused "events that were lost" "$V" whatif killed.db
 [ $failures = 0 ] && echo "ok"
 exit $((failures > 0))

@@ -150,10 +150,6 @@ refused "are not known: name it as FILE:batch=4,seq=1024" --batch=2 --seq=512 "$
 refused "every recording has batch=2, which says nothing of others" --batch=8 --seq=512 "${runs[0]}" "${runs[1]}" a-4x256.db:batch=2,seq=999
 refused "are both of batch=2,seq=256: a law takes recordings at different sizes" --batch=2 --seq=512 "${runs[0]}" "${runs[0]}" "${runs[2]}"
 refused "can't tell what grows with" --batch=2 --seq=512 a-2x256.db:batch=1,seq=512 a-2x512.db:batch=2,seq=256 a-4x256.db:batch=4,seq=128
-refused "--seq takes 4, 1,2,4 or 1..64" --batch=2 --seq=9..3 "${runs[@]}"
-refused "--policy does not go with" --policy=arena --batch=2 "${runs[@]}"
-refused "--edit does not go with" --edit=loss=fused --batch=2 "${runs[@]}"
-refused "--plot is gone: vramscope fit -o DIR --max" --plot=x.png a-2x256.db
 timeout 300 "$V" run -q --simulated -o oom.db -- "$tests/prog_sizes" 4 2048 oom >/dev/null 2>&1
 refused "oom.db ran out of memory: record at a smaller size" --batch=2 --seq=512 "${runs[@]:0:2}" oom.db:batch=4,seq=2048
 timeout 300 "$V" run -q --simulated -o other.db -- "$tests/prog_steps" 9000 >/dev/null 2>&1
