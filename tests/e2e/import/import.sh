@@ -11,13 +11,6 @@ is() { # DB SQL EXPECTED
     [ "$got" = "$3" ] || no "$1: $2: '$got', not '$3'"
 }
 import() { "$V" import -o "$1" "${@:2}" >out 2>&1 || no "import $*: $(cat out)"; }
-refused() { # TEXT COMMAND...
-    local text=$1
-    shift
-    timeout 300 "$@" >out 2>err
-    [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && [ ! -s out ] && grep -qF -- "$text" err || no "$*: not one line '$text': $(head -c 400 err out)"
-}
-
 # every byte of a small one: 1000 B lived when it began; 5 MiB, 3 MiB, 700 B, 2 MiB came, 5 and 3 MiB went
 import known.db known.pickle
 is known.db "SELECT op, size_bytes, phase FROM event WHERE op LIKE 'block%' ORDER BY seq" "block_alloc|1000|none
