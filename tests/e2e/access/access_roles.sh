@@ -125,36 +125,34 @@ expect_sql "SELECT count(*) FROM framework_role f WHERE NOT EXISTS (SELECT 1 FRO
 expect_sql "SELECT group_concat(role || ' ' || kib, ', ') FROM (SELECT role, sum(size_bytes) / 1024 AS kib FROM live_at_peak WHERE role IS NOT NULL GROUP BY role ORDER BY 2, 1)" \
     'parameter 100, buffer 200, gradient 1000, optimizer state 1200'
 
-# what the optimizer makes and keeps is its state although backward was given its address, where that was only by words that may have been left in
-# a structure, and forward was not; and nothing else that it makes becomes one
+# what a rule says of another use, by rows of the recording that are changed: sets of phases are bits, none 1, forward 2, logits 4, backward 8, optimizer 16,
+# evaluation 32
 shim_env=(VRAMSCOPE_ACCESS=on)
-run_shimmed "$tests/prog_doubtful"
-expect_clean
-expect_sql "SELECT group_concat(kib || ' ' || role, ', ') FROM (SELECT DISTINCT u.size_bytes / 1024 AS kib, r.role FROM block_use u JOIN block_role r USING(alloc_seq) ORDER BY 1, 2)" \
-    '50 parameter, 60 activation, 70 gradient, 100 optimizer state, 200 not told, 300 not told, 400 not told, 500 not told, 600 optimizer state, 700 not told'
-expect_sql "SELECT u.used_in, r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 102400" \
-    'backward,optimizer|made in the optimizer, kept over iterations, used by it, not in forward, and in backward by addresses alone that may have been left in a structure'
-expect_sql "SELECT r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 614400" 'used by the optimizer alone, made in none of the phases before it, and kept beyond the iteration'
-expect_sql "SELECT DISTINCT k.phases, k.sure_phases FROM access a JOIN access_kind k ON k.id = a.kind JOIN block_use u USING(alloc_seq) WHERE u.size_bytes = 102400" '24|16'
-
-# where no iteration is known what a call of the model hands on to the next one is no temporary, though one phase alone uses it, and it is freed
-run_shimmed "$tests/prog_generation"
-expect_clean
-expect_sql "SELECT group_concat(kib || ' ' || role || ' ' || n, ', ') FROM (SELECT u.size_bytes / 1024 AS kib, r.role, count(*) AS n FROM block_use u JOIN block_role r USING(alloc_seq) GROUP BY 1, 2 ORDER BY 1, 2)" \
-    '50 not told 1, 100 temporary 5, 200 not told 4, 200 temporary 1, 300 not told 1'
-expect_sql "SELECT DISTINCT r.rule FROM block_use u JOIN block_role r USING(alloc_seq) WHERE size_bytes = 102400" \
-    'used in one phase alone, and not after the range that it was made in; no training iteration is known'
-
-# a library of mathematics that asks the driver itself has a workspace
-for library in libcublasLt.so.13 libnccl.so.2; do
-    "${CC:-cc}" -O1 -g0 -shared -fPIC -o "$dir/$library" "$(dirname "$0")/workspace_library.c" || fail "workspace_library.c"
-done
-shim_env=(VRAMSCOPE_ACCESS=on)
-run_shimmed "$tests/prog_workspace" "$dir"
-expect_clean
-expect_sql "SELECT u.size_bytes >> 20, r.role FROM block_use u JOIN block_role r USING(alloc_seq) ORDER BY 1" '1|not told
-2|workspace
-3|communication'
+run_shimmed "$tests/prog_roles"
+role() { # KIB SQL ROLE [RULE]: of the blocks of that size
+    cp "$db" "$dir/changed.db"
+    sqlite3 "$dir/changed.db" "CREATE TABLE these AS SELECT alloc_seq FROM block_use WHERE size_bytes = $1 * 1024; $2" || fail "$2"
+    local got
+    got=$(sqlite3 "$dir/changed.db" "SELECT DISTINCT r.role || ': ' || r.rule FROM block_role r WHERE r.alloc_seq IN these")
+    [[ $got == "$3: ${4-}"* ]] || fail "$1 KiB with $2: $got"
+}
+used_in() { # PHASES SURE: in which of them for certain, as the word was no leftover in a structure
+    echo "INSERT INTO access_kind SELECT 999, process, first_by, last_by, first_phase, last_phase, $1, kinds, $2 FROM access_kind LIMIT 1; UPDATE access SET kind = 999 WHERE alloc_seq IN these"
+}
+# what the optimizer makes and keeps is its state although backward was given its address, where that was only by words that may have been left
+role 1200 "$(used_in 24 16)" 'optimizer state' 'made in the optimizer, kept over iterations, used by it, not in forward, and in backward by addresses alone'
+role 1200 "$(used_in 24 24)" 'not told' # a mask
+role 1200 "$(used_in 26 16)" 'not told' # copies of the weights
+role 1200 "$(used_in 48 16)" 'not told' # averages of the weights, which evaluation uses
+role 200 "$(used_in 16 16)" 'optimizer state' 'used by the optimizer alone, made in none of the phases before it, and kept beyond the iteration'
+role 200 "$(used_in 16 16); UPDATE ev SET phase = 1 WHERE seq IN these" 'not told' # a workspace that forward made
+# where no iteration is known what one range hands on to the next is no temporary, though one phase alone uses it, and it is freed
+role 700 "DELETE FROM step" temporary 'used in one phase alone, and not after the range that it was made in; no training iteration is known'
+role 700 "DELETE FROM step; UPDATE access SET span = span + 1000000000 WHERE alloc_seq IN these" 'not told'
+# a library that asks the driver itself
+owned_by() { echo "INSERT INTO string VALUES(9000, '$1'); UPDATE stack SET owner = 9000 WHERE id IN (SELECT stack FROM ev WHERE seq IN these)"; }
+role 300 "$(owned_by libcublasLt.so.13)" workspace
+role 300 "$(owned_by libnccl.so.2)" communication
 
 # without accesses: no roles
 shim_env=()
