@@ -198,9 +198,5 @@ recover_run() {
     local journal
     journal=$(find "$run" -name '*.vsj')
     [ -n "$journal" ] || fail "there is no journal to recover from"
-    if [ -x "$BUILD/bin/vramscope" ]; then
-        "$BUILD/bin/vramscope" recover "$journal" >"$run/recover" 2>&1
-    else
-        "$tests/prog_recover" "$journal" >"$run/recover" 2>&1
-    fi || fail "recover: $(cat "$run/recover")"
+    "$V" recover "$journal" >"$run/recover" 2>&1 || fail "recover: $(cat "$run/recover")"
 }

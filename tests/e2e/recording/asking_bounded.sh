@@ -9,7 +9,7 @@ loads="SELECT count(size_bytes), count(*), ifnull(max(size_bytes), 0) FROM event
 
 # alone: NVML takes 5 ms, and is asked for the context alone
 shim_env=(SIMCUDA_NVML_US=5000)
-slowly run_shimmed "$tests/prog_asking"
+slowly run_shimmed "$tests/prog_pace" asking
 expect_sql "$loads" '100|100|2097152'
 expect_sql "SELECT count(*) FROM event WHERE op = 'overhead' AND size_bytes IS NULL" 0
 "$vramscope" report --all "$db" >"$run/report" || fail "report: $?"
@@ -21,7 +21,7 @@ shim_env=(SIMCUDA_NVML_US=500000 SIMCUDA_NVML=crowd) # in time that is a hundred
 measured="FROM event WHERE op = 'module_load' AND size_bytes = 2097152"
 # the time between the first load and the last: the questions, and nothing near 200 calls' worth
 in_time="SELECT (max(t_ns) - min(t_ns)) / 1000000 < 400 FROM event WHERE op = 'module_load'"
-seen "SELECT count(*) > 0 FROM sample" -- slowly run_shimmed "$tests/prog_asking"
+seen "SELECT count(*) > 0 FROM sample" -- slowly run_shimmed "$tests/prog_pace" asking
 expect_sql "SELECT count(*) BETWEEN 1 AND 6 $measured" 1
 expect_sql "SELECT count(*) >= 94 FROM event WHERE op = 'module_load' AND size_bytes IS NULL" 1
 # each is told, and the report has a line for all of them

@@ -3,7 +3,7 @@
 # line say that this recording is not whole.
 . "$(dirname "$0")/../lib/lib.bash"
 
-run_shimmed "$tests/prog_pause"
+run_shimmed "$tests/prog_pace" pause
 expect_events <<'END'
 alloc|device|cuMemAlloc_v2|1000|0|0
 alloc|device|cuMemAlloc_v2|3000|0|0

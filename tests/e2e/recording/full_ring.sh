@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../lib/lib.bash"
 
 shim_env=(VRAMSCOPE_RING_EVENTS=1024)
-run_shimmed "$tests/prog_spin"
+run_shimmed "$tests/prog_pace" spin
 ends="EXISTS (SELECT 1 FROM loss WHERE code = 'ring_full_ends')" # on a machine that starves the drain: those are bounds, and said
 expect_sql "SELECT sum(events) > 1000 FROM loss" 1
 expect_sql "SELECT max(peak_bytes) >= 40 << 20 AND (max(peak_bytes) <= (42 << 20) + (512 << 10) OR $ends) FROM peak" 1
