@@ -1,27 +1,20 @@
 """fake_torch_phases.py - the cases of fake_torch_phases.sh."""
 
-import gc
 import os
 import sys
 import sysconfig
-import weakref
 
 import torch
 from torch import nn
 
 
 class Model(nn.Module):
-    def __init__(self, head=True, fail=False):
+    def __init__(self):
         self.embed = nn.Embedding(128, 16)
-        if head:
-            self.lm_head = nn.Linear(16, 128)
-        self.fail = fail
+        self.lm_head = nn.Linear(16, 128)
 
     def forward(self, x):
-        x = self.embed(x)
-        if self.fail:
-            raise ValueError
-        return self.lm_head(x) if hasattr(self, "lm_head") else x
+        return self.lm_head(self.embed(x))
 
 
 class Broken(Model):
@@ -47,49 +40,10 @@ def train():
         iteration(Model(), optimizer)
 
 
-def no_head():
-    iteration(Model(head=False))
-
-
-def caught():
-    for _ in range(2):
-        try:
-            Model(fail=True)(1)
-        except ValueError:
-            pass
-
-
-def failing_optimizer():
-    class Failing(torch.optim.Optimizer):
-        def step(self, closure=None):
-            raise ValueError
-
-    try:
-        Failing().step()
-    except ValueError:
-        pass
-    iteration(Model())
-
-
 def closure():
     model, optimizer = Model(), torch.optim.Optimizer()
     for _ in range(2):
         optimizer.step(lambda: iteration(model))
-
-
-def closure_by_name():
-    model, optimizer = Model(), torch.optim.Optimizer()
-    optimizer.step(closure=lambda: iteration(model))
-
-
-def failing_closure():
-    model, optimizer = Model(fail=True), torch.optim.Optimizer()
-    try:
-        optimizer.step(lambda: iteration(model))
-    except ValueError:
-        pass
-    model.fail = False
-    iteration(model, optimizer)
 
 
 def not_a_closure():
@@ -194,30 +148,6 @@ def not_called():
         iteration(Fused())
 
 
-def evaluation():
-    model = Model().eval()
-    model(1)  # gradients are on
-    torch.autograd.backward(lambda: None)
-    with torch.no_grad():
-        model(1)
-    with torch.inference_mode():
-        model(1)
-        model.training = True
-        model(1)
-
-
-def teacher():
-    student, frozen, optimizer = Model(), Model().eval(), torch.optim.Optimizer()
-    for _ in range(2):
-        student(1)
-        with torch.no_grad():
-            frozen(1)
-        torch.autograd.backward(lambda: None)
-        optimizer.step()
-    with torch.no_grad():
-        frozen(1)
-
-
 def generate():
     class Speaker(Model):
         @torch.no_grad()
@@ -245,35 +175,11 @@ def generate():
     Generator().generate(1)
 
 
-def gan():
-    one, two = torch.optim.Optimizer(), torch.optim.Optimizer()
-    for _ in range(3):
-        iteration(Model(), one)
-        iteration(Model(), two)
-
-
 def unused_optimizer():
     """One step an iteration also beside an optimizer that never steps: only the first ends late."""
     optimizer, unused = torch.optim.Optimizer(), torch.optim.Optimizer()
     for _ in range(3):
         iteration(Model(), optimizer)
-
-
-def scaler():
-    optimizer, scaler = torch.optim.Optimizer(), torch.amp.GradScaler()
-    for _ in range(3):
-        iteration(Model())
-        scaler.step(optimizer)
-
-
-def kept():
-    """Nothing is kept alive."""
-    model, optimizer = Model(), torch.optim.Optimizer()
-    optimizer.step(lambda: iteration(model))
-    alive = [weakref.ref(model), weakref.ref(model.lm_head), weakref.ref(optimizer)]
-    del model, optimizer
-    gc.collect()
-    assert not any(reference() for reference in alive)
 
 
 def no_module():
