@@ -143,7 +143,7 @@ CALL = re.compile(r'\b(?:complain\(|snprintf\((?:t->)?why, [^,]+,)((?:[^;"]|%s)*
 TEXT = re.compile(r'%s(?:\s*(?:%s|GIVE|PRId64))*' % (LITERAL, LITERAL))
 
 UNTRIED = {  # part of a sentence: why it has no row
-    "it gets NVTX's ranges": "nvtx_run.sh",
+    "it gets NVTX's ranges": "nvtx_relabel.sh",
     "is the disk full": "cli_bad_input.sh",
     "is damaged: install vramscope anew": "demo.sh",
     "is not there: install vramscope with": "demo.sh",

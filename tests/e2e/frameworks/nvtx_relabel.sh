@@ -1,6 +1,6 @@
 #!/bin/bash
-# A program of which only NVTX says something: its ranges are listed by name, and --phases and --steps on the finished file
-# say what a recording says whose ranges have the names of phases, in report, peak, plot and diff.
+# Of a program that speaks NVTX alone the ranges are listed by name, and --phases and --steps make of the finished file what a recording is whose
+# ranges have the names of phases: in report, peak, plot and diff.
 . "$(dirname "$0")/../lib/lib.bash"
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt" 2>/dev/null)
 include=${include:-/usr/local/cuda/include}
@@ -11,6 +11,13 @@ rules='forward=f*,backward=b*,optimizer=opt*' # of both recordings
 "$V" run -o plain.db -- ./steps >out 2>plain.err || fail "plain: $(cat plain.err)"
 "$V" run -o ruled.db -- ./steps 6 phases >out 2>ruled.err || fail "ruled: $(cat ruled.err)"
 grep -q '0 phases, 30 ranges by name (report lists them), no events lost' plain.err || fail "run's summary: $(cat plain.err)"
+# a name that is a phase's is one, another is a range; where another tool has NVTX already it keeps the ranges, and run says so
+got=$(sqlite3 ruled.db "SELECT DISTINCT name || ' ' || phase || ' ' || source FROM range ORDER BY 1" | tr '\n' ' ')
+[ "$got" = "backward backward nvtx forward forward nvtx iteration none nvtx norm none nvtx optimizer optimizer nvtx " ] || fail "ranges: $got"
+NVTX_INJECTION64_PATH=$dir/other.so "$V" run -q -o other.db -- sh -c 'echo "$NVTX_INJECTION64_PATH"; exec ./steps' >out 2>err || fail "another tool: $(cat out err)"
+[ "$(cat out)" = "$dir/other.so" ] && [ "$(grep -v ^simcuda: err)" = "vramscope: run: NVTX_INJECTION64_PATH names $dir/other.so: it gets NVTX's ranges, and the recording has none" ] ||
+    fail "another tool: $(cat out err)"
+[ "$(sqlite3 other.db "SELECT count(*) FROM range")" = 0 ] || fail "another tool's ranges are recorded"
 
 "$V" report --all plain.db >page || fail "report"
 for row in 'iteration +6 ' 'bwd +6 ' 'opt +6 ' 'norm +6 ' 'fwd 3 +1 .* 29.00 MiB '; do
