@@ -56,19 +56,9 @@ blocks() { sqlite3 "$1" "SELECT count(*) FROM allocation WHERE op = 'block_alloc
 [ "$(blocks "$db")" -gt 1000 ] && [ "$(blocks "$db")" = "$(blocks "$dir/back.db")" ] || fail "blocks' sizes became requests"
 COLUMNS=1000 "$V" report --all "$dir/back.db" | grep -q "block's where its request was not recorded" || fail "report does not say that sizes are blocks'"
 "$V" whatif --why "$dir/back.db" | grep -q "no allocator needs less of these block sizes" || fail "whatif takes blocks' sizes for requests"
-layers() { sqlite3 "$1" "SELECT layer, sum(size_bytes), count(*) FROM allocation WHERE op = 'block_alloc' GROUP BY 1 ORDER BY 1"; }
-[ "$(layers "$db" | wc -l)" -gt 100 ] && [ "$(layers "$db")" = "$(layers "$dir/back.db")" ] || fail "other layers came back"
-lines() { sqlite3 "$1" "SELECT line, sum(size_bytes) FROM live_at_peak WHERE line LIKE 'forward: %' AND size_bytes > 1 << 30 GROUP BY 1 ORDER BY 1"; }
-[ -n "$(lines "$db")" ] && [ "$(lines "$db")" = "$(lines "$dir/back.db")" ] || fail "lines of the forward: $(lines "$db") became $(lines "$dir/back.db")"
 [ "$("$V" report --all "$dir/back.db" | grep -c 'step 2, in backward$')" = 1 ] || fail "the peak is in backward: $("$V" report --all "$dir/back.db" | grep 'peak:')"
 # and where it is known of most it is so of the import's blocks, which says so
 "$V" export --format=pytorch -o "$dir/whole.pickle" "$dir/whole.db" >/dev/null && "$V" import -o "$dir/whole-back.db" "$dir/whole.pickle" >/dev/null || fail "a recording with requests"
-unlike=$(sqlite3 "$dir/whole.db" "ATTACH '$dir/whole-back.db' AS back" "SELECT request_bytes, n, m FROM
-    (SELECT request_bytes, count(*) AS n FROM allocation WHERE op = 'block_alloc' GROUP BY 1) LEFT JOIN
-    (SELECT request_bytes AS r, count(*) AS m FROM back.allocation WHERE op = 'block_alloc' GROUP BY 1) ON r IS request_bytes
-    WHERE ifnull(m, 0) < n OR (request_bytes IS NULL AND (m > n OR n > 1000))")
-[ -z "$unlike" ] || fail "requests, their blocks, and those of the import: $unlike"
-[ "$(sqlite3 "$dir/whole.db" "SELECT count(DISTINCT request_bytes) FROM allocation")" -ge 20 ] || fail "the recording has no requests"
 COLUMNS=1000 "$V" report --all "$dir/whole-back.db" | grep -q "sizes are blocks', and what was requested of each is known as far as its recording had it" || fail "report does not say what sizes are"
 # memory of the driver's comes back as such, and not as blocks, where no allocator of PyTorch's puts any: a replay is exact, as it is of the recording
 for f in whole whole-back; do

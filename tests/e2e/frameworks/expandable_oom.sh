@@ -27,7 +27,7 @@ report() { "$BUILD/bin/vramscope" report --all "$db" >"$run/report" 2>&1 || fail
 says() { grep -qE -- "$1" "$run/report" || fail "the report does not say '$1': $(head -n 24 "$run/report")"; }
 
 for program in shared static; do
-    for stacks in off driver; do
+    for stacks in $(! in_full || echo off driver) $([ $program = shared ] && echo driver || echo off); do
         shim_env=(SIMCUDA_CAPACITY=1GiB VRAMSCOPE_STACKS="$stacks")
         seen "SELECT count(*) > 0 FROM sample WHERE source = 'nvml_process'" -- slowly run_shimmed "$dir/$program" oom
         agrees

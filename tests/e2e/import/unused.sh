@@ -28,6 +28,7 @@ PY
 # ---- imports ----
 python3 - "$dir" <<'PY' || fail "no snapshots"
 import json
+import os
 import sys
 
 from torch_allocator import MIB, POOL, Allocator, OutOfMemory, dump, program
@@ -41,7 +42,7 @@ CASES = {
     "expandable": ({"expandable": True}, {"streams": (0, 7), "deferred": 0.5}),
     "expandable_pools": ({"expandable": True}, {"streams": (0, 7, POOL), "deferred": 0.3}),
 }
-for seed in range(6):
+for seed in range(6 if os.environ.get("FULL") else 2):
     for name, (settings, options) in CASES.items():
         a = Allocator(seed=seed, **settings)
         program(a, 5 + seed, seed, **options)
@@ -102,4 +103,4 @@ shimmed python3 "$here/live_allocator.py" "$dir/lib/libc10_cuda.so" graphs
 grep -q "in no capture" "$dir/peak" || fail "what no capture holds: $(cat "$dir/peak")"
 "$V" report --all "$db" | grep -q "private pool.* of CUDA graphs: captured in 2 captures, the first at live_allocator.py:[0-9]* graphs" ||
     fail "a pool of two captures: $("$V" peak "$db" | grep -A20 'not allocated')"
-echo "42 imports, 5 refusals and 7 recordings are taken apart as their allocator says"
+echo "imports, refusals and recordings are taken apart as their allocator says"
