@@ -1,13 +1,8 @@
 #!/usr/bin/env python3
-"""make_db.py - writes small, exact databases for the analyzer's tests.
+"""make_db.py SCHEMA.sql OUT.db [--kind train|oom|empty|killed|thinned] [OPTION...] - a small, exact, deterministic database for the analyzer's
+tests.
 
-    make_db.py SCHEMA.sql OUT.db [--kind train|oom|empty|killed|thinned] [--devices N] [--steps N] [--fast]
-               [--rank R] [--world N] [--host H] [--gpu N] [--extra MIB] [--leak MIB] [--start SECONDS] [--source S]
-
-A toy training run goes through a ledger of its own (a few lines of Python, independent of shim/trace/ledger/ledger.c)
-and into the tables of schema.sql: driver segments that a caching allocator carves, its blocks, a library's
-direct allocations, nested ranges with their peaks, samples, steps.  Everything is deterministic, so the golden
-files beside the tests can be compared byte for byte.
+A toy training goes through a ledger of its own, independent of shim/trace/ledger, into the tables of schema.sql.
 """
 import argparse
 import re

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""renew_db.py SCHEMA OLD[.xz] NEW - a recording of an earlier schema as one of SCHEMA (shim/trace/schema.sql).
+"""renew_db.py SCHEMA OLD[.xz] NEW - a recording of an earlier schema as one of SCHEMA (shim/trace/schema.sql), for those of tests/data.
 
-For the recordings of GPUs in tests/data when the schema changes.  Columns that came later are NULL: what the change can say of them is added here.
+Columns that came later are NULL: what a change of the schema can say of them is added here.
 """
 import lzma
 import os

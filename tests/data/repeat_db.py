@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""repeat_db.py RECORDING.db NEW.db STEP TIMES - a long recording of a short one: its step STEP comes TIMES more.
+"""repeat_db.py RECORDING.db NEW.db STEP TIMES - a long recording of a short one, to measure what commands take: its step STEP comes TIMES
+more.
 
-For measurements of what commands take on runs of millions of events.  Each repetition frees what the one before
-left, block by block, of equal sizes where there are such: the step has as many allocations as frees.  What was asked
-of the driver in it is not repeated.  Ranges and roles are repeated too.  Zones and stretches, which only pictures and a ledger that
-goes on ask for, are left out.
+Each repetition frees what the one before left, block by block.  What was asked of the driver is not repeated; zones and stretches, which
+pictures and a ledger that goes on ask for, are left out.
 """
 import shutil
 import sqlite3

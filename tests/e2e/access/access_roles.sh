@@ -1,6 +1,5 @@
 #!/bin/bash
-# What a block is for follows from its life and from the phases in which the device was given it: every role in a training whose blocks are known, with
-# the rule that decided; `peak --by role` adds up to the peak; without VRAMSCOPE_ACCESS there are no roles, and nothing says that there were.
+# Each block of a training has its role, by the rule that decided; roles add up to the peak; without VRAMSCOPE_ACCESS there are none.
 . "$(dirname "$0")/../lib/lib.bash"
 shim_env=(VRAMSCOPE_ACCESS=on)
 run_shimmed "$tests/prog_roles"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# VRAMSCOPE_ACCESS=on: every block that the device is given knows when, by what and in which phase, whichever way it was given; blocks
-# that were not given are not said to have been; what cannot be seen is said to be unseen.  Off, nothing of it is there.
+# VRAMSCOPE_ACCESS=on: every block knows when, by what and in which phase the device was given it, and what cannot be seen is said to be
+# unseen.
 . "$(dirname "$0")/../lib/lib.bash"
 
 used() { # PART: size (KiB, or MiB from 1 MiB on)|uses|steps|first step|last step|first by|last by|used in|kinds|unseen

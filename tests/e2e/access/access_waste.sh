@@ -1,6 +1,5 @@
 #!/bin/bash
-# What lay unused is found, a planted block of each kind, and the bound on the peak without it follows from the events: of each kind alone, and together.
-# Blocks that may have been used unseen are no waste.
+# What lay unused is found, a planted block of each kind, and how low the peak could have been follows from the events.
 . "$(dirname "$0")/../lib/lib.bash"
 shim_env=(VRAMSCOPE_ACCESS=on)
 run_shimmed "$tests/prog_access" waste

@@ -1,6 +1,7 @@
 #!/bin/bash
-# What the access ledger calls idle is idle: a second run in which each block is inaccessible whenever the recording of the first says
-# that it is not used does and gives the same; taken one use too early, the program dies of it; and the witness takes what it should.
+# What the access ledger calls idle is idle: a second run, in which each block is inaccessible while it is said to be unused, gives the
+# same.  Taken one use
+# too early, the program dies of it.
 . "$(dirname "$0")/../lib/lib.bash"
 has_arena || skip "there is no arena in this build"
 plan=$(dirname "$0")/../../witness/plan.py

@@ -1,8 +1,7 @@
 // link: cuda
 /*
- * prog_access.c - blocks that the device is given in every way that a program has, each known by its size,
- * and blocks that it is not given.  The part that the first argument names; all but "many" of one step or a
- * few.
+ * prog_access.c PART - blocks that the device is given, each part in another way, and blocks that it is
+ * not given. The size says which is which.
  */
 #include "prog.h"
 #include "vramscope.h"

@@ -1,13 +1,11 @@
 // link: cuda
 /*
- * prog_roles.c - a training over four steps whose blocks have every role, each known by its size, made by
- * driver calls and launches that compute nothing.  The peak is in backward.
+ * prog_roles.c [told|leftovers] [STEPS] - a training of four steps with a block of every role, known by
+ * its size.
  *
- * With "told" it says after each step of the optimizer what PyTorch would: the parameter, its gradient, the
- * state and buffers, one of which begins inside of a block and is nobody's, and what the device has none of.
- * With "leftovers" the kernels are called as PyTorch's strided ones and get what those get, a structure in
- * which the room that the launch does not need has the addresses of all blocks of the program in it.
- * A second argument is the number of steps.
+ * Kernels compute nothing.  The peak is in backward.  told: after each step it says what PyTorch would say
+ * of storages, and two things that are none.  leftovers: kernels get structures as PyTorch's strided ones
+ * do, whose unused room has the addresses of all blocks.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

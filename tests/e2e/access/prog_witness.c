@@ -1,8 +1,7 @@
 // link: cuda
 /*
- * prog_witness.c - blocks of 2 MiB or more that are idle in every way: never used, used late, freed late,
- * with a pause between two uses, used by a graph's kernels, born in a capture.  It ends with 4 where the
- * device refuses it a block.
+ * prog_witness.c - blocks of 2 MiB or more that are idle in every way.  Ends with 4 where the device
+ * refuses it a block.
  */
 #include "prog.h"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
-# What made the peak stands on the first screen of a report, a sentence a cause, and what grows from step to step with its rate and place.
-# What is no cause and does not grow: test_causes.c, test_growth.c.
+# What made the peak stands on the first screen of a report, and what grows from step to step with its rate and place.  What is no cause and
+# does not grow:
+# test_causes.c, test_growth.c.
 . "$(dirname "$0")/../lib/lib.bash"
 report() {
     COLUMNS=80 "$V" report --all "$db" >"$run/report" || fail "$*: report"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Limits are kept, exceeded, or nobody can tell: "within" is never said where it may be false, and what was seen beyond a limit is
-# beyond it whatever else is missing.  How limits are written, and refused: test_limits.c, next_command.txt.
+# "within" is never said where it may be false, and what was seen beyond a limit is beyond it whatever else is missing.  How limits are
+# written, and refused:
+# test_limits.c, next_command.txt.
 . "$(dirname "$0")/../lib/lib.bash"
 unset GITHUB_ACTIONS GITHUB_STEP_SUMMARY GITHUB_WORKSPACE
 cd "$dir" || exit 1

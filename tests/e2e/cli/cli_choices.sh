@@ -1,6 +1,6 @@
 #!/bin/bash
-# --device, --top and --sort of report, peak and diff show what was asked for and nothing else; run --force replaces recordings and nothing else, its
-# program has the limits that it would have had, and run makes the directory that it is given.
+# --device, --top and --sort show what was asked for; run --force replaces recordings alone, and its program has the limits that it would
+# have had.
 . "$(dirname "$0")/../lib/command.bash"
 export COLUMNS=120
 make_db two.db --devices 2

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Every command and every option that --help names is completed by bash, zsh and fish, and values that are one of a few; what was built is what the
-# command prints.
+# Every command and option that --help names is completed by bash, zsh and fish, and so are values that are one of a few.
 . "$(dirname "$0")/../lib/command.bash"
 for shell in bash zsh fish; do
     "$V" completions $shell >"$D/$shell" || no "completions $shell"

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Two runs phase by phase: golden pages, figures equal to both reports' to the byte, and what can't be compared is said.
-#
-#   UPDATE=1 cli_diff.sh writes the golden pages anew: read the diff before committing it.
+# Two runs phase by phase: golden pages (UPDATE=1 writes them anew: read the diff), figures equal to both reports' to the byte, and what
+# can't be compared.
 . "$(dirname "$0")/../lib/command.bash"
 GOLDEN=$SRC/tests/data/golden
 export COLUMNS=200 # no sentence is broken

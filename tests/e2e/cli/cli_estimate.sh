@@ -1,6 +1,7 @@
 #!/bin/bash
 # `vramscope estimate` reads flags and a config.json; beside a recording rows, phases and the gap add up, and nothing is said that was not
-# measured.  Figures of public reports: test_formulas.c.  Bad input: test_model.c, next_command.txt.
+# measured.
+# Figures of public reports: test_formulas.c.  Bad input: test_model.c, next_command.txt.
 . "$(dirname "$0")/../lib/command.bash"
 # says WHAT PATTERN COMMAND...: a line of what the command prints matches
 says() {

@@ -1,6 +1,5 @@
 #!/bin/bash
-# The first line of a report is about events: other notes come after it, and each kind of mismatch has a sentence that is true of
-# it.  (What the residual lacks is said under the residual: asking_bounded.sh.)
+# A report's first line is about events, other notes follow, and each kind of mismatch has a sentence that is true of it.
 . "$(dirname "$0")/../lib/command.bash"
 export COLUMNS=200 # every column of the tables
 fail() {

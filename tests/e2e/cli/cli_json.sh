@@ -1,6 +1,6 @@
 #!/bin/bash
-# Paths and types of what --json writes are those of docs/json.md, each field that a manual page's section JSON explains is written, and each
-# document says its version first.  UPDATE=1 writes the lists of docs/json.md anew: read the difference before committing it.
+# --json writes the paths and types of docs/json.md (UPDATE=1 writes those lists anew: read the difference), and every field that a manual
+# page explains.
 . "$(dirname "$0")/../lib/command.bash"
 
 make_db train.db --arena

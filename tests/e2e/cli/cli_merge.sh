@@ -1,6 +1,6 @@
 #!/bin/bash
-# `vramscope merge`: the files of a job in one database are shown as the directory is, each process as its own file is, whatever names, phases and losses
-# the files have; what cannot be merged is one line, and leaves nothing behind.
+# The processes of a merged file are shown as the directory is, and each as its own file; what cannot be merged is one line, and leaves
+# nothing behind.
 . "$(dirname "$0")/../lib/command.bash"
 
 mkdir job

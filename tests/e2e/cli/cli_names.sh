@@ -1,6 +1,6 @@
 #!/bin/bash
-# Names are data: whatever a phase, a library, a host, a command or a file is called, no command prints a byte of it that a
-# terminal or gnuplot would act on, no name makes a line of its own, and --json gives every name back as it was recorded.
+# Whatever a phase, library, host, command or file is called, no command prints a byte of it that acts, or as a line of its own; --json
+# gives it back.
 set -u
 BUILD=${BUILD:?the build directory}
 SRC=$(cd "$(dirname "$0")/../../.." && pwd)

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Runs laid over each other: every run's peak survives at every width and is marked where it was, each curve begins at
-# its run's start (or step) and ends at its run's end, and options that don't fit are one line.
+# Of runs laid over each other each peak survives at every width and is marked where it was, and each curve spans its own run or step.
 . "$(dirname "$0")/../lib/command.bash"
 
 make_db before.db --steps 300

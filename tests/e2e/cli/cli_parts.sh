@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the peak was for, and in which layers it was made, stands on the first screen of a report, folded to a few rows that add up; diff says
-# which layer and line changed most, and a job's page what the highest rank has beyond the lowest.  Where neither is known nothing is said.
+# What the peak was for, and in which layers it was made, is a few rows on the first screen that add up; diff and a job's page say which
+# part changed most.
 . "$(dirname "$0")/../lib/lib.bash"
 export COLUMNS=80
 python3 -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 15))' || skip "no Python whose frames are read"

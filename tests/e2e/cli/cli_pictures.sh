@@ -1,6 +1,5 @@
 #!/bin/bash
-# What a picture claims is so: the colour of the phase that peaked, the driver's samples as points, an out-of-memory with its request and the device's
-# memory, what allocated was made of; nothing lies over anything else, whatever the size; names that no font has are written out.
+# What a picture claims is so, nothing in it lies over anything else, whatever the size, and names that no font has are written out.
 . "$(dirname "$0")/../lib/command.bash"
 plot() { "$V" plot "$@" 2>err || no "plot $*: $(cat err)"; }
 has() { grep -qF -- "$2" "$1" || no "$1 lacks '$2'"; }

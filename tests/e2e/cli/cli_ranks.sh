@@ -1,6 +1,6 @@
 #!/bin/bash
-# Directories of a job: every command says which rank has no file, and a job of many files is one page; of 1000 it takes seconds, in time
-# that grows as the files do.
+# Of a job's directory every command says which rank has no file, and many files are one page: of 1000, in tests/run.sh full, in time that
+# grows as they do.
 . "$(dirname "$0")/../lib/command.bash"
 
 # ---- a rank that is missing ----

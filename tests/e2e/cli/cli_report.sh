@@ -1,7 +1,5 @@
 #!/bin/bash
-# report and peak of known runs, compared with the golden pages; --json parses and agrees; sums are exact.
-#
-#   UPDATE=1 cli_report.sh writes the golden pages anew: read the diff before committing it.
+# report and peak of known runs are their golden pages (UPDATE=1 writes them anew: read the diff), --json agrees, and sums are exact.
 . "$(dirname "$0")/../lib/command.bash"
 GOLDEN=$SRC/tests/data/golden
 export COLUMNS=200 # no sentence is broken

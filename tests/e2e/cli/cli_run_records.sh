@@ -1,6 +1,6 @@
 #!/bin/bash
-# run under the simulated driver: one summary line, a file per process, a killed command's file is completed,
-# values of VRAMSCOPE_* that make no sense are a line each and change nothing.
+# run records on the simulated driver: one summary line, a file a process, a killed command's file completed, senseless variables a line
+# each.
 . "$(dirname "$0")/../lib/command.bash"
 export COLUMNS=200 # every column of the tables
 prog=$BUILD/tests/prog_exit

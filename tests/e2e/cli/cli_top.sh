@@ -1,7 +1,6 @@
 #!/bin/bash
-# What `vramscope top` shows is what the process holds: figures, steps, open ranges, the curve; of a pid, a file, a directory, the
-# host.  A process that ends or is killed, also while it writes its figures, a journal that is cut, another version's or another
-# user's: each is a line.  The terminal is given back whatever ends it, and its size is followed.
+# What `vramscope top` shows is what the process holds, and whatever becomes of the process or its journal is a line.  On a terminal:
+# cli_top_terminal.py.
 . "$(dirname "$0")/../lib/lib.bash"
 journals=$dir/journals
 mkdir "$journals" "$dir/jobs"

@@ -1,6 +1,8 @@
-"""cli_top_terminal.py VRAMSCOPE PID [JOURNAL FIFO] - top on a terminal: a frame of the terminal's size, resized, and the terminal given back by q, by
-Ctrl-C, by SIGTERM, and while it is stopped.  With JOURNAL, top is about that, and a line into FIFO ends its process: top ends too,
-and says so on the terminal that it gave back."""
+"""cli_top_terminal.py VRAMSCOPE PID [JOURNAL FIFO] - top on a terminal follows its size, and gives it back by q, Ctrl-C, SIGTERM and while
+stopped.
+
+With JOURNAL, top is about that; a line into FIFO ends the process, and top with it.
+"""
 import fcntl
 import os
 import pty

@@ -1,7 +1,7 @@
 #!/bin/bash
-# No line that a person reads is wider than the terminal, or in a pipe than COLUMNS says; both say the same, line by line. Where nobody says how wide
-# a pipe is no name is cut and no column left out.
-# Colours are for terminals, C locales get ASCII.
+# No line is wider than the terminal, or than COLUMNS says of a pipe; in a pipe without COLUMNS nothing is cut.  Colours are for terminals;
+# C locales
+# get ASCII.
 . "$(dirname "$0")/../lib/command.bash"
 make_db train.db --devices 2
 make_db oom.db --kind oom

@@ -1,6 +1,6 @@
 #!/bin/bash
-# `vramscope demo` from an installed tree: a recording, its report and its page, without a GPU; again the same; no file of somebody else's is
-# replaced; where the recording is lacking or damaged, or nothing can be written, it is one line that says what to do.
+# `vramscope demo` from an installed tree shows a recording, its report and its page; no other file is replaced, and what is lacking is one
+# line.
 . "$(dirname "$0")/../lib/command.bash"
 unset DISPLAY WAYLAND_DISPLAY
 mkdir -p tree/bin tree/share/vramscope

@@ -1,6 +1,7 @@
 #!/bin/bash
-# doctor says what works and what to do where something does not: the simulated driver by its name, no driver, one that crashes or hangs, no
-# gnuplot, no private libunwind, a read-only output, a PyTorch with and without the report functions; exit 1 only where recording fails.
+# doctor says what works and what to do where something does not, of drivers, tools, PyTorch, the tree and the output; its status is 1 only
+# where recording
+# fails.
 . "$(dirname "$0")/../lib/lib.bash"
 export COLUMNS=400 # tables in full
 vramscope=$BUILD/bin/vramscope

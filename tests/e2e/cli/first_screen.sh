@@ -1,6 +1,7 @@
 #!/bin/bash
-# The first screen of a report: at most 40 lines of 80 columns, what happened before what to do before who held the memory; a setting that
-# costs nothing comes first, no command is cut, what gains by luck or cannot be replayed is no advice; --all, --full, --sort and --top show everything.
+# The first screen of a report is at most 40 lines of 80 columns: what happened, what to do, free settings first, then who held the memory.
+# What gains by
+# luck or cannot be replayed is no advice.
 . "$(dirname "$0")/../lib/command.bash"
 export COLUMNS=80
 

@@ -1,6 +1,5 @@
 #!/bin/bash
-# The protocol's own Python package speaks with `vramscope mcp`, in its newest version and by the older handshake: the tools that it lists
-# are answered with the JSON of the command.
+# The protocol's own Python package gets from `vramscope mcp` what the commands print, in its newest version and by the older handshake.
 . "$(dirname "$0")/../lib/command.bash"
 packages=$SRC/build/deps/mcp
 [ -d "$packages/mcp" ] || { echo "NO CLIENT: scripts/setup.sh test fetches mcp from PyPI into build/deps/mcp; vramscope mcp was tried with no client" && exit 77; }

@@ -1,6 +1,7 @@
 #!/bin/bash
-# `vramscope mcp` answers each line with one line, whatever stands in it: errors of JSON-RPC, answers that keep to max_bytes and whose
-# parts put together are the whole, and nothing for a request that is cancelled, whose program ends. fit is off unless it is allowed.
+# `vramscope mcp` answers each line with one line that keeps to max_bytes, and a cancelled request, whose program ends, with none.  fit is
+# off unless it is
+# allowed.
 . "$(dirname "$0")/../lib/command.bash"
 gzip -dc "$BUILD/share/vramscope/demo.db.gz" >demo.db || exit 1
 cp demo.db ./--force.db

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Each sentence that ends without a result names the next step: next_command.txt has what is typed, the sentence, and what a user types next.
 
-Every row is tried in a folder of its own.  What is typed says that sentence and nothing else.  What is typed next is made of words that
-were typed or stand in the sentence, of names of files and of numbers; and it works (typed by tests/run.sh full).  Every sentence of the folders in HELD has a row, or
-a reason in UNTRIED.  UPDATE=1 writes the sentences into the table, to be read.
+That is made of words that were typed or stand in the sentence, of files' names and numbers, and works (typed by tests/run.sh full).  Every
+sentence of the folders in HELD has a row, or a reason in UNTRIED.  UPDATE=1 writes the sentences into the table, to be read.
 """
 import gzip
 import os

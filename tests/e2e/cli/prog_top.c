@@ -1,8 +1,7 @@
 // link: cuda
 /*
- * prog_top.c - a training job to be watched: three steps, then it stands still inside two ranges (hold) or
- * goes on stepping (steps), or only that, without a step (still), until a line or the end comes on standard
- * input.  Says "ready" when it is there.
+ * prog_top.c hold|steps|still - a job to be watched until a line or the end comes on standard input: after
+ * three steps it stands still, goes on, or never had one.  Says "ready" when it is there.
  */
 #include "prog.h"
 #include "vramscope.h"

@@ -1,6 +1,5 @@
 #!/bin/bash
-# The report's largest lines say what tensor they were asked for as: all, most or none of the line's bytes, at the peak and where memory
-# ran out, as far as the page is wide; no page is longer for it, and no row is broken.
+# The report's largest lines say what tensor most of their bytes were asked for as, as far as the page is wide.
 set -u
 V=${BUILD:?the build directory}/bin/vramscope
 SRC=$(cd "$(dirname "$0")/../../.." && pwd)

@@ -1,6 +1,7 @@
 #!/bin/bash
-# vramscope in a directory whose name has blanks and a colon: LD_PRELOAD can't carry that, so run and wrap name it by a link in
-# a directory of the user's own, made once; where none can be made, run says so before anything is started.
+# In a directory whose name has blanks and a colon, which LD_PRELOAD can't carry, run and wrap name the library by a link of the user's;
+# where none can be
+# made, run says so before anything is started.
 . "$(dirname "$0")/../lib/command.bash"
 [ -r "$BUILD/lib/libvramscope.so" ] && [ -r "$BUILD/sim/libcuda.so.1" ] || { echo "skipped: the library or the simulated driver is not built"; exit 77; }
 tree="$D/my tools: new"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# What is said when a recording ends, and where.  A job whose ranks have a `run` each says one summary, the first rank's; a rank
-# that recorded nothing says so.  Under plain LD_PRELOAD the file is named on a terminal and where VRAMSCOPE_VERBOSE asks, never in
-# a pipe.  A program of PyTorch on the simulated driver is told in one line that it finds no GPU there.
+# What is said when a recording ends: one summary a job, the first rank's; a rank that recorded nothing says so; under plain LD_PRELOAD a
+# line on a terminal
+# or by VRAMSCOPE_VERBOSE, never in a pipe.
 . "$(dirname "$0")/../lib/command.bash"
 V=$BUILD/bin/vramscope prog=$BUILD/tests/prog_exit shim=$BUILD/lib/libvramscope.so
 [ -x "$prog" ] && [ -r "$BUILD/sim/libcuda.so.1" ] || { echo "skipped: the simulated driver or prog_exit is not built"; exit 77; }

@@ -1,6 +1,7 @@
 #!/bin/bash
-# What the report of a run with the naive loss says another loss could save at most is what the fused loss then really
-# has: its peak lies above the bound by its own workspace and the gradient of the last hidden state, to the byte.
+# What a report says another loss could save is what the fused loss saves, to the byte: its peak is the bound, its own workspace and the
+# gradient of the last
+# hidden state.
 . "$(dirname "$0")/../lib/lib.bash"
 [ -x "$BUILD/bin/train_lm" ] || skip "there is no train_lm in this build"
 text=$(cd "$(dirname "$0")/../../.." && pwd)/LICENSE

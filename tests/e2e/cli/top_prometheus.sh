@@ -1,6 +1,5 @@
 #!/bin/bash
-# `vramscope top --prometheus` serves what processes hold, on the loopback address alone: the figures are the process's, what lives by phase
-# and role adds up to what is allocated, Prometheus's own lint and a Prometheus take it, and a process that ends is gone.
+# `vramscope top --prometheus` serves what processes hold, on the loopback address alone, as Prometheus and its lint take it.
 . "$(dirname "$0")/../lib/lib.bash"
 prometheus=$SRC/build/deps/prometheus/usr/bin
 cd "$dir" || exit 1

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The page of `vramscope view` in headless Chromium: its figures against the report's and against every event, what a
-click shows against the database, hostile names, and how long frames take.  Skips where there is no Chromium."""
+"""The page of `vramscope view` in headless Chromium: its figures against the report's and every event, clicks against the database, hostile
+names.
+"""
 import json
 import os
 import pathlib

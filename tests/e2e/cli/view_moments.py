@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""What the page of `vramscope view` shows before anybody does anything, and what its buttons, links and marks do, in headless Chromium: the moment
-that the report begins with, its holders as the report has them, equal layers as one, one scale for all rows, a search that moves nothing."""
+"""The page of `vramscope view` opens where the report begins, with its holders, and does what its buttons, links, search and key say."""
 import argparse
 import json
 import os

@@ -1,5 +1,6 @@
-"""whatif_edits.py [checkpoint] [loop] [stages] [every N] [whole] - trains a small model, as recorded or as changed: see
-whatif_edits.sh.  stages: one of two stages with blocks, of which every N-th is recomputed, or, whole, each stage; see whatif_stages.sh."""
+"""whatif_edits.py [checkpoint] [loop] [stages] [every N] [whole] - trains a small model, as recorded or as changed (whatif_edits.sh,
+whatif_stages.sh).
+"""
 import sys
 from collections import OrderedDict
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A change that `whatif --edit` predicts of a recording of real PyTorch is then made and recorded: what was allocated is what was said.
-# What a recording lacks is named in one line, and no figure stands beside it.
+# What `whatif --edit` predicts of a recording of real PyTorch is what was allocated once the change is made; what a recording lacks is one
+# line.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch

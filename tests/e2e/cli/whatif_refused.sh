@@ -1,6 +1,5 @@
 #!/bin/bash
-# A real PyTorch program that dies at the first states of its optimizer is told by `whatif` what would have let that request pass; the
-# changed program, under the same limit, then passes or dies as was said.
+# What `whatif` says would have let a refused request pass does, or does not, when the changed PyTorch program runs under the same limit.
 . "$(dirname "$0")/../lib/lib.bash"
 python=${TEST_PYTHON:-python3}
 has_modules "$python" torch || skip "$python has no torch (TEST_PYTHON names one that has)"

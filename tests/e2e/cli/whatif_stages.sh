@@ -1,6 +1,5 @@
 #!/bin/bash
-# Of a model with stages `whatif --edit checkpoint=K` recomputes every K-th block of all stages, and the operations between stages as a
-# block: a program that does so, recorded, took what was said, and one that recomputes whole stages did not; that is checkpoint=1:PATH.
+# checkpoint=K of a model with stages recomputes every K-th block of all stages, and the operations between them as a block, as predicted.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch

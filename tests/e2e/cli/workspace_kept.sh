@@ -1,7 +1,7 @@
 #!/bin/bash
-# What backward asked for without a tensor and kept, as cuBLAS's workspace in PyTorch's allocator, is no gradient: "kept:" is not said of it. On a
-# recording of adapters beside a frozen model on an H200 (tests/gpu/unseen, `programs.py lora`; its accesses were taken away), whose 32 MiB
-# of workspace are 14 % of the peak; were they a tensor's, it would be said.
+# A workspace that backward kept, as cuBLAS's in PyTorch's allocator, is not told as gradients that were kept: on a recording of adapters on
+# an H200
+# (tests/gpu/unseen), whose 32 MiB of it are 14 % of the peak; a tensor would be.
 . "$(dirname "$0")/../lib/lib.bash"
 V=$BUILD/bin/vramscope data=$(cd "$(dirname "$0")/../../data" && pwd)
 command -v xz >/dev/null || skip "no xz"

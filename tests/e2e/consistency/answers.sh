@@ -1,8 +1,6 @@
 #!/bin/bash
-# README.md, docs/answers.md and docs/report.md: every command of the pages that begins with $, run on the recordings that they are about, prints what stands there.
-# The README is at most 120 lines of at most 100 characters.
-#
-#   UPDATE=1 answers.sh writes the outputs anew: read the diff before committing it.
+# What README.md, docs/answers.md and docs/report.md show below a command with $ is what it prints.  UPDATE=1 writes it anew: read the diff
+# before committing it.
 set -u
 : "${BUILD:?where the build is}"
 cd "$(dirname "$0")/../../.." || exit 1

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Each folder of shim/ and analyzer/ uses what it says it uses, none are in a circle, and docs/rooms.svg shows it (what a folder
-# does not say, it cannot include: that does not compile).  Beside that: who knows CUDA, SQL and malloc.
+# No folders of shim/ and analyzer/ include each other in a circle, docs/rooms.svg shows what they do, and few know CUDA, SQL and malloc.
 set -u
 : "${BUILD:?BUILD is the build directory}"
 BUILD=$(cd "$BUILD" && pwd)

@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
-"""The files of the arena's core call each other in one direction: none can be reached from itself.
-
-What calls what is read from the objects of the build (nm): functions that one file defines and another asks for.
-"""
+"""No file of the arena's core can be reached from itself by calls, as nm reads them from the objects of the build."""
 import collections
 import os
 import pathlib

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Each name and offset of others' code that the shim uses is in a row of contracts.def, each row is proven or broken somewhere, and a
-new one that is in none is found."""
+"""Each name and offset of others' code that the shim uses is in a row of contracts.def, and each row is proven or broken somewhere."""
 
 import pathlib
 import re

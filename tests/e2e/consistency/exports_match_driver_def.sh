@@ -1,6 +1,5 @@
 #!/bin/sh
-# libvramscope.so shows the process exactly what it must: every row of driver.def, dlsym and the few other names of
-# exports.map, all without a version; and needs nothing but the C library.
+# libvramscope.so exports every row of driver.def, dlsym and the names of exports.map, without a version, and needs the C library alone.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 lib=$BUILD/lib/libvramscope.so

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Every link of the Markdown pages that stays in the tree leads to a file that is there, and to a heading that it has; and
-# every `path` that they name from the top (shim/..., tests/...; not the changelog's, nor with NAME in it) is there.
+# Every link of the Markdown pages leads to a file and a heading, and every path that they name from the top (not the changelog's) is there.
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
 

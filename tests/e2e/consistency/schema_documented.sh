@@ -1,6 +1,5 @@
 #!/bin/bash
-# The database is what it is said to be: the tables and views that people query have the columns that were promised, and
-# schema.sql says what every table, view and column is.
+# Tables and views that people query have the columns that were promised, and schema.sql says what every table, view and column is.
 set -u
 schema=$(cd "$(dirname "$0")/../../.." && pwd)/shim/trace/schema.sql
 command -v python3 >/dev/null || { echo "skipped: no python3 here"; exit 77; }

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Every function of the driver's headers has a row in driver.def, or is listed with the reason why not (hooks/looked_at.def), all
-# variants (_v2, _ptsz, ...) included; each row has the signature and the version that the headers say.  Held against the headers
-# of the build and the newest that scripts/setup.sh test could fetch: a new CUDA so makes this fail until somebody has looked at it.
+# Every function of the driver's headers has a row in driver.def, with the signature and the version that they say, or a reason in
+# hooks/looked_at.def.
+# The headers are the build's and the newest that scripts/setup.sh test could fetch: a new CUDA makes this fail until somebody has looked at
+# it.
 set -u
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 command -v python3 >/dev/null || { echo "skip: python3 is not installed"; exit 77; }

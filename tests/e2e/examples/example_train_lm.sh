@@ -1,6 +1,5 @@
 #!/bin/bash
-# The example trains (its loss falls), gives the same losses for the same seed, frees all it took, and says in one
-# line what is wrong with its input or its machine.
+# The example's loss falls, is the same for the same seed, and what is wrong with its input or machine is one line.
 set -u
 : "${BUILD:?where the build is}"
 train=$BUILD/bin/train_lm

@@ -1,7 +1,6 @@
-"""llama_estimate.py - the estimate of examples/torch_llama.py's memory: published figures, and PyTorch's allocations.
+"""llama_estimate.py - the estimate of examples/torch_llama.py's memory against published figures and PyTorch's own allocations.
 
-The second part trains the same model on the CPU at small sizes and adds up every allocation and free that PyTorch makes
-in a step (its profiler tells them all): each phase's highest level must be the estimate's.
+Small sizes train on the CPU, where PyTorch's profiler tells every allocation: each phase's highest level must be the estimate's.
 """
 import os
 import sys

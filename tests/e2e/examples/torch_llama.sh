@@ -1,6 +1,5 @@
 #!/bin/bash
-# examples/torch_llama.py on the CPU at a small size: it learns, the eager and the fused loss agree step by step, nothing
-# but the seed decides, and vramscope sees the same phases with either loss.
+# examples/torch_llama.py on the CPU learns, its losses agree step by step whatever computes them, and its phases are recorded.
 set -u
 here=$(dirname "$(realpath "$0")")
 : "${BUILD:?BUILD is the build directory}"

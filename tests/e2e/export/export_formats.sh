@@ -1,7 +1,7 @@
 #!/bin/bash
-# What vramscope export writes is read back by the definitions of the formats: it keeps their rules, and has at the peak, and when
-# memory ran out, the bytes that vramscope peak says: of native and expandable segments, of random programs, of several devices and
-# processes, of names that would mean something to the format, of recordings that lost events or were folded.
+# What `vramscope export` writes keeps its format's rules, read back by export_read.py, and has the bytes that `vramscope peak` says: of
+# programs, several
+# devices and processes, hostile names, lost and folded events.
 . "$(dirname "$0")/../lib/lib.bash"
 source=$(cd "$here/../../.." && pwd)
 formats='perfetto pytorch speedscope folded pprof csv'

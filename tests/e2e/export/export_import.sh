@@ -1,6 +1,6 @@
 #!/bin/bash
-# There and back: a recording that was exported as a snapshot of PyTorch's and imported again has the same peak, to the byte, the
-# same reserved memory where all of it is PyTorch's, and exports as the same snapshot, event by event.
+# A recording that is exported as a snapshot of PyTorch's and imported again has the same peak, and exports as the same snapshot, event by
+# event.
 . "$(dirname "$0")/../lib/lib.bash"
 peaks() { sqlite3 "$1" "SELECT device, kind, peak_bytes, end_bytes FROM peak WHERE device >= 0 AND kind IN ($2) AND peak_bytes > 0 ORDER BY 1, 2"; }
 # there_and_back KINDS: of the recording $db

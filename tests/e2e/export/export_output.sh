@@ -1,6 +1,6 @@
 #!/bin/bash
-# Where an export goes: a file appears when it is whole, one that was there stays until then, a full disk and a closed pipe are
-# one line and leave nothing; the recording itself is never written over; what makes no sense is refused in one line.
+# An export's file appears when it is whole, and what was there stays until then; a full disk and a closed pipe are one line; no recording
+# is written over.
 . "$(dirname "$0")/../lib/command.bash"
 make_db run.db --steps 20
 

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
-"""export_read.py - reads what `vramscope export` wrote, by the formats' own definitions and by nothing of ours, and holds it against
-the recording: the bytes at the peak are those that `vramscope peak` says, to the byte.
+"""export_read.py [part] RECORDING.db PEAK.json FORMAT EXPORT [FORMAT EXPORT...] - reads exports by the formats' own definitions and by nothing
+of ours.
 
-    export_read.py [part] RECORDING.db PEAK.json FORMAT EXPORT [FORMAT EXPORT...]
-
-PEAK.json is what `vramscope peak --json` said of the recording (of the moment that was exported); part: the exports are stretches of a
-run, which need not have the peak.  Prints a line for each; a difference is an AssertionError.
+At the peak they must have the bytes that PEAK.json (`vramscope peak --json`) says; part: stretches of a run, which need not have the peak.
+Prints a line for each; a difference is an AssertionError.
 """
 import collections
 import csv

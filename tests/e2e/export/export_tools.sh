@@ -1,6 +1,6 @@
 #!/bin/bash
-# The tools themselves, where they are there: Go's pprof reads a profile and counts what the peak has; Perfetto's own definitions
-# know every field of a trace.  (TEST_PPROF names pprof, TEST_PYTHON a Python with the package perfetto.)
+# Go's pprof (TEST_PPROF) counts in a profile what the peak has, and Perfetto's own definitions (package perfetto of TEST_PYTHON) know every
+# field.
 . "$(dirname "$0")/../lib/command.bash"
 failures=0 tools=''
 make_db run.db --devices 2

@@ -1,7 +1,6 @@
-"""autograd_lines.py - forwards and backwards of every kind, with blocks whose sizes say where they belong.
+"""autograd_lines.py - forwards and backwards of every kind; prints which lines blocks of a size have in backward: `SIZE<tab>LINE`.
 
-Prints, for each size, the lines that blocks of this size have in backward: `SIZE<tab>LINE`, several where several are right.
-A line is said as the views say it, and where it is was marked in this file, by a comment.
+A line is said as the views say it, and is found by its comment # @MARK.
 """
 import ctypes
 import os

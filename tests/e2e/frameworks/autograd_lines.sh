@@ -1,6 +1,6 @@
 #!/bin/bash
-# Blocks born in backward have the line of the forward that made their node, under plain LD_PRELOAD, whoever runs backward and
-# whatever runs in it; lines of code that ran there are their own; and where a line is not known the node's name stands.
+# Blocks born in backward have the line of the forward that made their node, code that ran there its own, and what has no line the node's
+# name.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch

@@ -1,7 +1,6 @@
 /*
- * c10_fake.c - the two functions of libc10.so that libc10_cuda.so reports to, under their real names, and the
- * reporting side.  c10_reports.sh builds three files of it: REAL is libc10.so, CALLER libc10_cuda.so, which
- * imports from the first through its PLT, and MAIN a program that loads them RTLD_LOCAL, as Python does.
+ * c10_fake.c - libc10 (REAL), libc10_cuda, which reports to it through its PLT (CALLER), and a program
+ * that loads both RTLD_LOCAL, as Python does (MAIN).
  */
 #include <dlfcn.h>
 #include <stddef.h>

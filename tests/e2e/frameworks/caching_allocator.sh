@@ -1,6 +1,5 @@
 #!/bin/bash
-# A caching allocator's counters and the database agree to the byte: in native and expandable mode, after a clean
-# end and after a kill, with not one mismatch against the totals that it passes.
+# A caching allocator's own counters and the database agree to the byte, after a clean end and after a kill.
 . "$(dirname "$0")/../lib/lib.bash"
 
 agrees() {

@@ -1,16 +1,12 @@
 /*
- * cpu_blocks.c - preloaded beside the shim: every tensor that PyTorch makes on the CPU is a block of a CUDA
- * device.
+ * cpu_blocks.c - preloaded beside the shim: memory that PyTorch takes on the CPU is reported as a CUDA
+ * device's.
  *
- * PyTorch without a GPU reports no block.  Its CPU allocator takes all memory from two functions that libc10
- * calls through the linker; here they report, as libc10_cuda does.  Tensors are made by real operations then,
- * in real forwards and real backwards, on the threads and with the Python frames that these have.
+ * PyTorch's CPU allocator takes all of it by two functions that libc10 calls through the linker.
  *
- * CPU_BLOCKS_LIMIT, in bytes: a block beyond that is refused, as PyTorch's allocator does it, with an
- * exception.
- *
- * CPU_BLOCKS_LOG names a file that gets a line for each block, in their order: its size, and the number that
- * the program said last on the thread (cpu_blocks_say).
+ * CPU_BLOCKS_LIMIT: a block beyond so many bytes is refused with an exception, as PyTorch's allocator does
+ * it.  CPU_BLOCKS_LOG: a file that gets a line a block, its size and what the thread said last
+ * (cpu_blocks_say).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

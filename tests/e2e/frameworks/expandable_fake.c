@@ -1,17 +1,15 @@
 /*
- * expandable_fake.c - a caching allocator whose segments expand, step by step as libc10_cuda.so does it:
- * address space for more than the device, physical memory in pieces of 20 MiB made one after the other until
- * all are there or the driver refuses, and only then mapped.  Refused, it gives the pieces of this request
- * back, then what it caches, tries once more, and reports that it gives up.
+ * expandable_fake.c oom|retry|grow - a caching allocator whose segments expand as those of libc10_cuda do.
  *
- *      expandable_fake oom|retry|grow     (a device of 1 GiB, whose context takes 64 MiB)
+ * A segment is addresses for more than the device; physical pieces of 20 MiB are made until all are there
+ * or the driver refuses, and only then mapped.  Refused, it gives back this request's pieces and its
+ * cache, tries once more, and reports that it gives up.
  *
  *      oom     blocks of 100 MiB until none is left
- *      retry   400 MiB that are freed and stay cached, then 800 MiB in another segment: refused at first
+ *      retry   400 MiB, freed and cached, then 800 MiB in another segment: refused at first
  *      grow    one block of 800 MiB, whose pieces take 50 ms each
  *
- * expandable_oom.sh builds it twice: with the allocator in a library libc10_cuda.so (ALLOCATOR, and
- * MAIN), and all in one program.  Prints its own counters: "max_allocated reserved direct".
+ * Prints its own counters: "max_allocated reserved direct".  ALLOCATOR and MAIN build its halves.
  */
 #define _GNU_SOURCE
 #include "prog.h"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Segments that expand: all that their allocator gets of the driver is managed from birth, be it refused in the middle,
-# successful at the second try, or slow; and what an out-of-memory shows adds up to the device.  The same with call stacks
-# and without, with the allocator in libc10_cuda.so and linked into the program.
+# Of segments that expand each piece is managed from birth, and an out-of-memory adds up to the device: with the allocator in libc10_cuda.so
+# and linked
+# into the program.
 . "$(dirname "$0")/../lib/lib.bash"
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
 mib=$((1 << 20))

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Automatic phases on a torch that is a shell, of which one thing can be otherwise: their order, with and without the library's own hooks, by
-# every interpreter that is here, and their silence after a failure of their own.  More programs: torch_phases.sh.
+# Automatic phases on a torch that is a shell: in order, with and without the library's hooks, by every interpreter that is here; off, and
+# said to be, where
+# one thing is otherwise (otherwise.py); silent after a failure of their own.  More programs: torch_phases.sh.
 here=$(cd "$(dirname "$0")" && pwd)
 python=${TEST_PYTHON:-python3}
 command -v "$python" >/dev/null || { echo "SKIPPED: no python3"; exit 77; }

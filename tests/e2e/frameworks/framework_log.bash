@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# framework_log.bash - sourced by tests of the framework layer.  Sets $work, a directory of this run that goes
-# away with it, and $log_library, the framework layer over framework_log.c.  build NAME ARG... runs the compiler.
+# framework_log.bash - sets $work, which goes away, and $log_library, shim/framework over framework_log.c.  build NAME ARG... runs the
+# compiler.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 shim_source=$here/../../../shim

@@ -1,8 +1,6 @@
 /*
- * framework_log.c - a recorder that writes one line an event, under the shim's real framework layer.
- *
- * framework_log.bash builds it with all of shim/framework into a library to preload: what NVTX, torch and
- * markers make of a program's calls, without journal and database.  FRAMEWORK_LOG names the file.
+ * framework_log.c - a recorder that writes a line an event into the file FRAMEWORK_LOG, without journal
+ * and database, under the shim's real framework layer (framework_log.bash).
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * nvtx_payload_program.c - ranges that end with a payload, as NCCL's do, in all the ways in which NVTX's
- * extension lets them begin and end.  Prints what NVTX answers.
+ * nvtx_payload_program.c - ranges that begin or end with a payload, as NCCL's do.  Prints what NVTX
+ * answers.
  */
 #include <stdio.h>
 

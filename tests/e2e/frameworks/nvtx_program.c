@@ -1,6 +1,6 @@
 /*
- * nvtx_program.c - speaks NVTX in all its ways, with NVIDIA's own headers; nvtx_library.c is a second copy of
- * NVTX in the same process.  Prints what NVTX answers.
+ * nvtx_program.c LIBRARY [foreign] - speaks NVTX in all its ways by NVIDIA's own headers; LIBRARY has a
+ * second copy of NVTX.  Prints what NVTX answers.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /*
- * nvtx_steps.c - a training loop that only NVTX says something of: ARGV[1] (6) ranges "iteration", in each
- * "fwd N" with a nested "norm", "bwd" with a helper thread that has no range of its own, and "opt"; the
- * biggest is the third.  With a second argument they have the names of phases: forward, backward, optimizer.
+ * nvtx_steps.c [STEPS [phases]] - a training of which NVTX alone says something: "iteration" with "fwd N"
+ * (in it "norm"), "bwd" and "opt", or with the names of phases.
+ *
+ * The biggest is the third.  In bwd a thread without a range of its own allocates, too.
  */
 #include <pthread.h>
 #include <stdio.h>

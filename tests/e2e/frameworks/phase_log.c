@@ -1,11 +1,9 @@
 /*
- * phase_log.c - stands in for libvramscope.so where a test wants to see what Python tells it.
+ * phase_log.c - preloaded in place of libvramscope.so: what Python tells it is a line in the file
+ * PHASE_LOG.
  *
- * What the library keeps of phases and its own calls of modules and hooks are part of it (compile with -I
- * shim).
- *
- * Preloaded; appends one line a call to the file that PHASE_LOG names: "+source name", "-source", "mark
- * name", "step".  Keeps the real library's promise that a pop without a push answers -1.
+ * Lines are "+source name", "-source", "mark name", "step".  The library's own code for phases, hooks and
+ * calls of modules is part of it (-I shim).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Libraries whose pools report nothing: what they hold is reserved, what is allocated is unknown and never guessed, and what
-# they say when they are asked is in the file.  The program sees nothing of it.
+# Of libraries whose pools report nothing, what they hold is reserved, what is allocated is unknown, and what they answer is in the file.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v python3 >/dev/null || skip "no Python here"
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")

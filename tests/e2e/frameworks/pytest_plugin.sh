@@ -1,7 +1,7 @@
 #!/bin/bash
-# pytest --vramscope: what a test function adds at its peak is held against its vram_limit, fixtures apart; the process executes itself
-# again with the library, once, with its output and exit status, also where the option stands in an ini file and with workers of
-# xdist; and nobody is told that a limit was kept where nothing was recorded.  On the simulated driver, by ctypes.
+# pytest --vramscope holds what a test adds at its peak against its vram_limit, in a process that executes itself again with the library,
+# with xdist's workers
+# too; and says of no limit that it was kept where nothing was recorded.
 . "$(dirname "$0")/../lib/lib.bash"
 packages=$SRC/build/deps/pytest
 [ -d "$packages/xdist" ] || skip "NO PYTEST: scripts/setup.sh test fetches pytest and pytest-xdist from PyPI into build/deps/pytest; the plugin was not tested"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# The package vramscope tells the library what a program says and is silent without it; sitecustomize runs the one that it
-# stands before, leaves programs without torch alone, and survives a torch that is not what it expects.
+# The package vramscope tells the library what a program says, and is silent without it; sitecustomize leaves programs without torch alone,
+# and survives a
+# torch that is not what it expects.
 here=$(cd "$(dirname "$0")" && pwd)
 python=${TEST_PYTHON:-python3}
 command -v "$python" >/dev/null || { echo "SKIPPED: no python3"; exit 77; }

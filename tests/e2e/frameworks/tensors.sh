@@ -1,6 +1,7 @@
 #!/bin/bash
-# Each block of PyTorch has what tensor it was made for: from libtorch's own calls, over a stand-in with its names and
-# signatures; a note that nobody took is never given to another block; exceptions pass; threads have notes of their own.
+# Each block has what tensor it was made for, over a stand-in for libtorch; a note that nobody took goes to no other block; exceptions pass.
+# With PyTorch:
+# torch_tensors.sh.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 shim=${BUILD:?}/lib/libvramscope.so

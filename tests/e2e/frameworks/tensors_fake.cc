@@ -1,10 +1,10 @@
 /*
  * tensors_fake.cc - PyTorch's way from a tensor to a block of its allocator, by its names and signatures.
- * tensors.sh builds four files of it: TORCH_CPU (libtorch_cpu.so, which makes tensors), TORCH_CUDA
- * (libtorch_cuda.so, which calls it through the linker and has the allocator), C10 (libc10.so, which is
- * reported to), and MAIN, a program that loads them RTLD_LOCAL, as Python does.  With -DSHIFTED its functions
- * have an argument more, in front.  WHO tells two PyTorches apart; EXTENSION is a library that calls what
- * libtorch_cuda has, without it; C10_CUDA is libc10_cuda.so, which says which allocator CUDA's tensors have.
+ *
+ * Macros choose the file: TORCH_CPU makes tensors, TORCH_CUDA calls it through the linker and has the
+ * allocator, C10 is reported to, C10_CUDA says which allocator there is, MAIN loads them RTLD_LOCAL as
+ * Python does, EXTENSION calls what only TORCH_CUDA has.  SHIFTED: functions have an argument more in
+ * front.  WHO tells two PyTorches apart.
  */
 #include <cstddef>
 #include <cstdint>

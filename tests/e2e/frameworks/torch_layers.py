@@ -1,9 +1,7 @@
 """torch_layers.py NAMES LOG - models whose blocks have layers, beside PyTorch's own ModuleTracker.
 
-What the tracker has open before an operation is what the blocks that it makes are of: LOG gets a number for each block, 0 for those that no
-operation made.  NAMES gets a line for each
-number: "forward" or "backward", and the path, of several that are open the innermost; "?" where these form no chain.  Lines without a
-number are pairs of names of the same module: one that lies in two places, or that came later, which is a root to the tracker.
+LOG gets a number for each block, 0 where no operation made it.  NAMES has for each number "forward" or "backward" and the innermost path
+that the tracker had open, "?" where its open ones form no chain.  Lines without a number: two names of one module.
 """
 import sys
 

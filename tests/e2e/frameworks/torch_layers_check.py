@@ -1,8 +1,7 @@
-"""torch_layers_check.py NAMES LOG DATABASE - holds the layers of a recording against what ModuleTracker had open.
+"""torch_layers_check.py NAMES LOG DATABASE - holds a recording's layers against what ModuleTracker had open (torch_layers.py).
 
-In forward 99.5 % of the bytes must agree in every program.  In backward the tracker's modules are held against ours where they
-form a chain, and 90 % must: it enters and leaves modules by the gradients of their outputs and inputs, so what sums gradients up lies
-beside the module, and of modules that were called with keywords (a Hugging Face Llama's) it sees no end.  How much was left out is said.
+In forward 99.5 % of each program's bytes must agree, in backward 90 % where the tracker's modules form a chain: it enters and leaves them
+by gradients, so what sums gradients up lies beside the module, and it sees no end of modules that are called with keywords.
 """
 import collections
 import re

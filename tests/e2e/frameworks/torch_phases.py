@@ -1,9 +1,8 @@
-"""torch_phases.py - programs whose phases are known, run under the automatic phases of vramscope._torch.
+"""torch_phases.py DIRECTORY eager|compiling - programs on the CPU whose phases are known, each in a fork, as importing torch takes longer than
+all.
 
-Started by torch_phases.sh twice, with and without them.  Each case is a plain PyTorch program on the CPU that
-writes a line to the log where it knows a boundary ("." lines), and prints its results: the log is compared with
-what stands in CASES, the results of both runs with each other, bit by bit.  Each runs in a fork of its own,
-because importing torch takes longer than all of them.
+Each writes a line (".loss") to the log where it knows a boundary: the log must be what stands in CASES.  What it prints is the same without
+phases.
 """
 
 import atexit

@@ -1,9 +1,6 @@
 #!/bin/bash
-# The automatic phases of PyTorch programs are where the programs themselves say they are, and change nothing.
-#
-# Runs the cases of torch_phases.py under sitecustomize with a library that logs what it is told, which must be as expected, in
-# tests/run.sh full also plainly: output and exit status must be the same.  TEST_PYTHON names a Python
-# that has torch.
+# Automatic phases of PyTorch programs are where the programs say; in tests/run.sh full output and exit status are the same without them,
+# too.
 here=$(cd "$(dirname "$0")" && pwd)
 which=${1:-eager} # or compiling
 python=${TEST_PYTHON:-python3}

@@ -1,9 +1,7 @@
-"""torch_recorded.py - a training loop that allocates on the (simulated) device in every phase, by ctypes.
+"""torch_recorded.py [function|killed] - a training that allocates in every phase, by ctypes, sizes that say where.
 
-Sizes say where each allocation was made, so that the database can be asked whether it agrees: 1 MiB before
-anything, 2 in forward, 3 in the head, 4 in the loss, 5 in backward, 6 in the optimizer, 7 between steps.
-
-With "function" the output layer is F.linear; with "killed" the process dies in backward of the third step.
+1 MiB before anything, 2 in forward, 3 in the head, 4 in the loss, 5 in backward, 6 in the optimizer, 7 between steps.  function: the output
+layer is F.linear.  killed: in backward of the third step.
 """
 
 import ctypes

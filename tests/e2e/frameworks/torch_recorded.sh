@@ -1,6 +1,6 @@
 #!/bin/bash
-# Under `vramscope run` every allocation of an unmarked PyTorch program is in the phase that made it, step by step,
-# in the database.  (On the simulated driver: tests/gpu has the same for real tensors.)
+# Under `vramscope run` every allocation of a PyTorch program is in the phase that made it, and every report of this torch is one that the
+# shim defines.
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
     { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }

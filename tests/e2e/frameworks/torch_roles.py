@@ -1,6 +1,4 @@
-"""torch_roles.py FACTS - trainings whose storages are known: FACTS gets, of the last step of each, the address of every storage
-and what it is, as the program itself knows.
-"""
+"""torch_roles.py FACTS - trainings that know their storages: FACTS gets address, bytes and role of each in the last step."""
 import json
 import sys
 import warnings

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Under `vramscope run` PyTorch is asked which storages are parameters, gradients, optimizer states and buffers: each block that the
-# program itself knows to be one is said to be that, and nothing else is; no subclass is asked, no model kept, and the cost is bounded.
+# Each block that a program knows to be a parameter, gradient, optimizer state or buffer is said to be that, and no other is; no subclass is
+# asked, no model
+# kept, and the cost is bounded.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch

@@ -1,6 +1,6 @@
-"""What torch.compile, torch.profiler and others say of a model (torch_tools.sh): lines that begin with "=" are the same with and without vramscope.
+"""What torch.compile, torch.profiler and others say of a model: lines that begin with "=" are the same with and without vramscope.
 
-Under vramscope "direct" says that the library calls modules past the wrapper's code here (shim/framework/calls.c).
+"direct" says that the library calls modules past the wrapper's code here (shim/framework/calls.c).
 """
 import copy
 import inspect

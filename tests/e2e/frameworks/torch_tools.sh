@@ -1,6 +1,5 @@
 #!/bin/bash
-# Under vramscope run PyTorch's own tools see modules as they do without it: torch.compile traces every way to call one, the profiler names
-# each module's call, also where it begins within one, and sorts its memory into categories; tracers, hooks, copies and TorchScript see what they did.
+# Under vramscope run torch.compile, the profiler, tracers, hooks, copies and TorchScript see modules as they do without it.
 . "$(dirname "$0")/../lib/lib.bash"
 has_modules "${TEST_PYTHON:-python3}" torch || skip "${TEST_PYTHON:-python3} has no torch (TEST_PYTHON names one that has)"
 plain=$(timeout 120 "${TEST_PYTHON:-python3}" "$here/torch_tools.py" 2>&1) || fail "without vramscope: $plain"

@@ -1,6 +1,5 @@
 #!/bin/bash
-# The phases of training programs with Lightning, the Hugging Face Trainer and FSDP2 are those that the Python stack of each
-# tensor gives by the written rule of tests/gpu/real/phases_rule.py.  On the CPU, of programs that tests/gpu runs on a GPU.
+# Phases under Lightning, the Hugging Face Trainer and FSDP2 are those of the written rule of tests/gpu/real/phases_rule.py, on the CPU.
 here=$(cd "$(dirname "$0")" && pwd)
 real=$here/../../gpu/real
 python=${TEST_PYTHON:-python3}

@@ -1,5 +1,5 @@
-"""torch_unharmed.py - a training with what programs hang into autograd; prints every loss and gradient on the CPU, bit by bit.  Where
-there is a device it trains there first: what it computes there is not looked at.
+"""torch_unharmed.py - a training with what programs hang into autograd; prints every loss and gradient on the CPU, bit by bit, after one on a
+device.
 """
 
 import gc

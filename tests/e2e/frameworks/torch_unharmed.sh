@@ -1,6 +1,5 @@
 #!/bin/bash
-# A training prints the same, bit by bit, and ends the same under `vramscope run` as without, while its blocks, their lines and layers
-# are recorded; and what is taken for granted of this PyTorch is so.
+# A training prints the same, bit by bit, under `vramscope run`, and what is taken for granted of this PyTorch is so.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch

@@ -1,6 +1,5 @@
 #!/bin/bash
-# What a report says of growth and lines, of programs that plant a leak and of programs that only look so (tests/gpu/unseen), on the
-# driver's dry mode. On a GPU tests/gpu/unseen.sh runs them all, and judges roles too.
+# Reports tell planted leaks by their line, and none where memory only seems to grow (tests/gpu/unseen), in a dry run.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Snapshots as PyTorch 2.15 writes them: pools that are gone, words of the program, lines below native frames, the optimizer's marked
-# steps, page-locked memory; and what is damaged in them is one line, or is left out.
+# What PyTorch 2.15 adds to snapshots is read: pools that are gone, the program's words, native frames, marked steps, page-locked memory.
 . "$(dirname "$0")/../lib/command.bash"
 command -v sqlite3 >/dev/null || { echo "no sqlite3" && exit 77; }
 export COLUMNS=400 # no sentence is broken

@@ -1,6 +1,5 @@
 #!/bin/bash
-# What blocks of a snapshot are for: each rule decides where it may, and says nothing of programs that only look alike; the commands know
-# these roles, and say that they come of stacks and lives.
+# Blocks of a snapshot have the role that stacks and lives prove, and none in programs that only look alike (role_cases.py).
 . "$(dirname "$0")/../lib/command.bash"
 export PYTHONDONTWRITEBYTECODE=1
 cases=$(python3 "$HERE/role_cases.py" make .) || exit 1

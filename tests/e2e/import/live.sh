@@ -1,6 +1,6 @@
 #!/bin/bash
-# What vramscope itself records of a PyTorch allocator replays exactly: every address, every segment event, with several streams,
-# deferred frees, limits, refusals, collections, private pools and empty_cache; and where something is not recorded, it says what.
+# What is recorded of a PyTorch allocator replays exactly, every address and segment event; where something is not recorded, it is said
+# what.
 . "$(dirname "$0")/../lib/lib.bash"
 export COLUMNS=2000 # a sentence is a line
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")

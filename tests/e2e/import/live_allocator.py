@@ -1,8 +1,7 @@
-"""live_allocator.py LIBRARY CASE - the allocator of torch_allocator.py on a driver, under a recorder: segments are the driver's,
-each block is reported as c10 reports it, deferred frees have CUDA events, and what a program says to PyTorch's Python functions
-is said to the functions that vramscope has wrapped.  Prints its counters: requests, segment events.
+"""live_allocator.py LIBRARY CASE - the allocator of torch_allocator.py on the driver, under a recorder, on random programs (CASES).
 
-Random programs: see CASES.
+Blocks are reported as c10 does, deferred frees have CUDA events, and what a program says to torch._C it says to what vramscope wrapped.
+Prints its counters: requests, segment events.
 """
 import contextlib
 import ctypes

@@ -1,9 +1,8 @@
 /*
- * live_torch.c - what stands around an allocator that is written in Python (live_allocator.py), so that it
- * looks to a recorder like PyTorch's: libcudart with its events, libc10 with the function that is reported
- * to, libc10_cuda, which calls both through its PLT, has the current stream, and asks the driver for memory.
+ * live_torch.c - what stands around an allocator written in Python (live_allocator.py), so that a recorder
+ * takes it for PyTorch's.
  *
- * live.sh builds three libraries of it, with -DRUNTIME, -DREAL and -DCALLER.
+ * RUNTIME is libcudart with its events, REAL libc10, CALLER libc10_cuda, which calls both through its PLT.
  */
 #include <cuda.h>
 #include <stddef.h>

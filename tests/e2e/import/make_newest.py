@@ -1,8 +1,4 @@
-"""make_newest.py DIRECTORY - snapshots as PyTorch 2.15 writes them, for import_newest.sh.
-
-Entries name their pool and what the program said of them, a tensor's `annotate` stands among them, stacks have native frames by library
-and place, an optimizer's steps are marked, and page-locked memory of the host has a trace of its own.
-"""
+"""make_newest.py DIRECTORY - snapshots as PyTorch 2.15 writes them, for import_newest.sh."""
 import os
 import pickle
 import random

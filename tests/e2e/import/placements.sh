@@ -1,6 +1,5 @@
 #!/bin/bash
-# Recordings of an H200 under each policy: every address, call of the driver, offset and figure is what it was.
-# A change that is meant to decide otherwise has new numbers in tests/data/golden/placements.txt.
+# Recordings of an H200 lie under each policy where they lay: who means to decide otherwise renews tests/data/golden/placements.txt.
 set -u
 BUILD=${BUILD:?the build directory}
 HERE=$(cd "$(dirname "$0")" && pwd)

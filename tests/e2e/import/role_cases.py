@@ -1,5 +1,7 @@
-"""role_cases.py make DIR - snapshots of made-up programs, a file a case; role_cases.py check DIR - their imports (CASE.db beside CASE.pickle) against
-the roles and rules that each block must have.  Each rule has a program in which it decides, and near ones in which nothing may be said."""
+"""role_cases.py make|check DIR - snapshots of made-up programs, and their imports (CASE.db) against the role that each block must have.
+
+Each rule has a program in which it decides, and near ones in which nothing may be said.
+"""
 import os
 import pickle
 import sqlite3

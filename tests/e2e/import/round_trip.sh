@@ -1,6 +1,7 @@
 #!/bin/bash
-# A snapshot that is imported, exported and imported again is the same recording: every table is equal, but for the file that it is of.  A recording
-# that is exported and imported has the same blocks: sizes, requests, shapes, lines, layers, phases, roles and times; the same peaks, steps and out-of-memory.
+# A snapshot that is imported, exported and imported again is the same in every table; a recording that is exported and imported has the
+# same blocks, peaks,
+# steps and out-of-memory.
 . "$(dirname "$0")/../lib/command.bash"
 for made in snapshots newest; do
     PYTHONPATH=$HERE PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/make_$made.py" . >made || exit 1

@@ -1,8 +1,6 @@
-"""torch_allocator.py - PyTorch's caching allocator in its plainest form, and the snapshots that it would write.
+"""torch_allocator.py - PyTorch's caching allocator in its plainest form, with random programs, and the snapshots that it would write.
 
-Written from the description of the algorithm and not from the C code that it checks: blocks lie in plain lists, and every search
-looks at all of them.  Random programs run on it; what they did is pickled as torch.cuda.memory._dump_snapshot would, or happens on a driver
-(live_allocator.py).
+Written from the algorithm's description and not from the C code that it checks: blocks lie in lists, and every search looks at all.
 """
 import pickle
 import random

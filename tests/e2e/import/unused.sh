@@ -1,7 +1,6 @@
 #!/bin/bash
-# What is reserved and not allocated, taken apart, in recordings and imports of random programs. A second allocator, which knows all of
-# its blocks, says the same of each part at the same moment, and the parts add up to the byte. What a refused request could use is
-# what that allocator would have looked at.
+# What is reserved and not allocated is taken apart as a second allocator, which knows all of its blocks, says it, and the parts add up to
+# the byte.
 . "$(dirname "$0")/../lib/lib.bash"
 export PYTHONPATH=$here:$here/../../../shim/framework/python PYTHONDONTWRITEBYTECODE=1
 cat >"$dir/compare.py" <<'PY'

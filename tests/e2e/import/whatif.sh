@@ -1,6 +1,6 @@
 #!/bin/bash
-# Recorded blocks under other allocators: what an independent allocator did is met in every address and segment event, a known
-# run's figures are those worked out by hand, and what cannot be answered is one line.
+# Other allocators place recorded blocks where an independent one did, in every address and segment event, and known figures are as worked
+# out by hand.
 . "$(dirname "$0")/../lib/command.bash"
 SRC=$(cd "$HERE/../../.." && pwd)
 export COLUMNS=200 # no sentence is broken

@@ -1,6 +1,5 @@
 #!/bin/bash
-# vramscope.h by itself: clean in C99 and C++, in a program that is position independent or not, linked with what is
-# there; without the library every call does nothing, and under it every call reaches it.
+# vramscope.h by itself is clean in C99 and C++; without the library every call does nothing, and under it every call reaches it.
 . "$(dirname "$0")/../lib/command.bash"
 lib=$BUILD/lib/libvramscope.so
 command -v gcc >/dev/null || { echo "skipped: no gcc here"; exit 77; }

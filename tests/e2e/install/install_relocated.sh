@@ -1,6 +1,5 @@
 #!/bin/bash
-# The installed tree works from wherever it is moved to, with an empty environment: it needs the C library alone, names
-# no directory of the build, and has all that its own pages speak of.
+# The installed tree works from wherever it is moved to, with an empty environment, and needs the C library alone.
 . "$(dirname "$0")/../lib/command.bash"
 command -v cmake >/dev/null && command -v readelf >/dev/null || { echo "skipped: no cmake or no readelf here"; exit 77; }
 

@@ -1,8 +1,6 @@
 #!/bin/bash
-# The quickstart trains with both losses and shows what the fused one changed; without what the fused loss needs it says
-# so in one line and shows the naive one; with a GPU it asks for the compiler, and does without it where there is none.
-#
-# It runs in a directory of its own, where setting up and building are played and the example is made small.
+# The quickstart trains with both losses and shows what the fused one changed, or says in one line why not.  Setting up and building are
+# played here.
 set -u
 BUILD=$(cd "${BUILD:?the build directory}" && pwd)
 SRC=$(cd "$(dirname "$0")/../../.." && pwd)

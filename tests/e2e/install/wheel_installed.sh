@@ -1,7 +1,6 @@
 #!/bin/bash
-# A wheel of this build, installed: in a virtual environment with a blank in its path, and by `pip install --target`.  The command
-# is an executable that finds its package; the demo, recordings on the simulated driver, call stacks and the fused loss's library work; doctor says what will; the
-# package `vramscope` is the same one under `run`, without it, and in a process with another Python; there is one version.
+# The wheel works in a virtual environment with a blank in its path and by `pip install --target`, with one package and one version
+# everywhere.
 . "$(dirname "$0")/../lib/command.bash"
 python=$(command -v python3) || { echo "skipped: there is no python3" && exit 77; }
 "$python" -m pip --version >pip.log 2>&1 || { echo "skipped: this python3 has no pip" && exit 77; }

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Expandable segments under a limit of PyTorch's: --capacity of that limit is what was recorded.  A segment reserves addresses for nine eighths of
-# the device's memory and not of the limit, and where they end decides what a full cache can give back.
+# --capacity of a limit that PyTorch had is what was recorded under it, with expandable segments, too: those reserve addresses for nine
+# eighths of the
+# device's memory, not of the limit.
 . "$(dirname "$0")/../lib/lib.bash"
 data=$(dirname "$0")/../../data
 # a Qwen2 with checkpoints, 3 x 1728 tokens, on an H200 of 140 GiB with 12 GiB allowed; call stacks taken out

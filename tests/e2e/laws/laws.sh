@@ -1,6 +1,5 @@
 #!/bin/bash
-# From short recordings of a program with known laws: what it holds at other sizes to the byte, the longest that fits; a
-# workspace that switches with the size is named; and what cannot be answered is one line.
+# From short recordings of a program with known laws follows what it holds at other sizes, to the byte, and the longest that fits.
 . "$(dirname "$0")/../lib/lib.bash"
 cd "$dir" || exit 1
 record() { # NAME BATCH SEQ WORD...

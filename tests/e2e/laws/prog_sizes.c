@@ -1,20 +1,16 @@
 // link: cuda
 /*
- * prog_sizes.c - a training job whose blocks follow known laws of batch and length, as the framework's
- * reports show it:
- *
- *      prog_sizes BATCH SEQ [switch|list] [oom|refused|recovers|crash|hang|leave|slow]
+ * prog_sizes.c BATCH SEQ [switch|list] [oom|refused|recovers|crash|hang|leave|slow] - a training whose
+ * blocks follow known laws of batch and length.
  *
  *      always          3 weights of 2 MiB, their gradients in backward, 40 MiB in the optimizer
  *      in each layer   1024 B a token, 4 B x batch x length^2, length^2 bytes; 4096 B a batch
- *      switch          a workspace of 1 MiB up to 2048 tokens, beyond of 3 MiB + 100 B a token (another way
- *                      through the code)
+ *      switch          a workspace of 1 MiB up to 2048 tokens, beyond of 3 MiB + 100 B a token
  *      list            likewise, beyond of 64 B a token
  *
- * oom: more than 4096 tokens are refused, as PyTorch says it, and the program ends with 1; refused: the
- * driver refuses 1024 GiB, nobody says so, and it ends with 1; recovers: likewise, after it got less; crash:
- * a signal beyond 4096 tokens; hang: beyond 4096 tokens it never ends, and does not mind being asked to;
- * leave: a child is left behind that sleeps.  Prints the most that was allocated.
+ * Beyond 4096 tokens: oom ends with 1 as PyTorch does; crash by a signal; hang never, though it is asked
+ * to.  refused: the driver refuses 1 TiB, nobody says so, and it ends with 1; recovers: so, after it got
+ * less. leave: a sleeping child is left behind.  Prints the most that was allocated.
  */
 #define _GNU_SOURCE
 #include "prog.h"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# A sweep runs a command at every point of a grid and keeps what it finds: points that hang (all their processes are ended, also those that made
-# a session of their own), crash or run out of memory are results; every rank is collected, one that is missing is said; the same command goes
-# on where it was interrupted; predictions stand beside measurements.
+# A sweep keeps what it finds at every point of a grid: hangs, whose processes are all ended, crashes, out-of-memory, missing ranks; goes on
+# where it was
+# interrupted; and has predictions beside measurements.
 . "$(dirname "$0")/../lib/lib.bash"
 cd "$dir" || exit 1
 refused() { # TEXT ARGUMENT...

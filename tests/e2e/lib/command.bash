@@ -3,8 +3,8 @@
 #
 #   $BUILD, $SRC, $HERE, $V   the build, the sources, the folder of the test, the command
 #   $D                        a folder of the test's own, in which it is from here on
-#   make_db NAME [option...]  a made-up recording (tests/data/make_db.py)
-#   in_full                   whether `tests/run.sh full` runs the test: then it tries more of the same
+#   make_db NAME [OPTION...]  a made-up recording (tests/data/make_db.py)
+#   in_full                   as in lib.bash
 #   no WHAT...                counts a failure; a test ends with [ $failures = 0 ]
 #   refused TEXT COMMAND...   status 2, and one line that has TEXT
 set -u

@@ -1,10 +1,8 @@
 # shellcheck shell=bash
-# dry.bash - sourced after lib.bash: programs on the simulated driver and the stand-ins for CUDA's libraries.
+# dry.bash - sourced after lib.bash: programs on the simulated driver and the stand-ins for CUDA's libraries, with `shim_env`.
 #
-#   dry COMMAND...      runs it recorded, as `vramscope fit` does: $db, $status, $run/out, $run/err, $run/facts (dry/facts.h)
-#   recorded COMMAND... the same of `vramscope run`, which does nothing within PyTorch that `fit` does
-#
-# `shim_env` has further variables.
+#   dry COMMAND...      recorded as `vramscope fit` does: $db, $status, $run/out, $run/err, $run/facts (dry/facts.h)
+#   recorded COMMAND... recorded as `vramscope run` does, without what `fit` does within PyTorch
 stand_ins=$BUILD/sim/libcuda.so.1
 for library in "$BUILD"/dry/libcudart.so.* "$BUILD"/dry/*.so.*; do
     case :$stand_ins: in *:"$library":*) ;; *) stand_ins=$stand_ins:$library ;; esac

@@ -1,25 +1,20 @@
 # shellcheck shell=bash
 # lib.bash - sourced by the end-to-end tests: runs a program with and without the shim and asks its database.
 #
-#   run_shimmed PROGRAM ARG...     both runs; output and exit status must be the same.  Sets $run, $db, $status
-#   shimmed COMMAND...             only the run under the shim, in a fresh directory
-#   expect_events [WHERE] <<END    the whole event list: op|space|api|size|device|status
-#   expect_sql SQL EXPECTED        one answer
-#   expect_clean [MISMATCHES]      the file is complete: closed in good order, nothing lost, no (other) mismatch, no leavings
-#   recover_run                    completes $db from the journal that a killed process left in $run
-#   slowly COMMAND...   what it runs under the shim is given a hundred times as long for each answer
-#   seen QUESTION... -- COMMAND...   the program goes on, step by step, when its recording answers 1
-#   killed_when_written COMMAND...   only the run under the shim, which waits to be killed until it is in the database
-#   find_torch          $python, which has PyTorch built for CUDA; skips where there is none
-#   has_modules PYTHON MODULE...   whether it has them, none imported: PyTorch takes more than a second
-#   has_arena                      whether the build has one
-#   in_full                        whether `tests/run.sh full` runs the test: then it tries more of the same
-#   find_pythons                   $pythons: commands that start the oldest CPython from 3.10 on that is here and the newest, in_full
-#                                  each; those of TEST_PYTHONS (separated by colons) and of scripts/interpreters.sh too
+#   run_shimmed PROGRAM ARG...   both runs; output and exit status must be the same.  Sets $run, $db, $status
+#   shimmed COMMAND...           the run under the shim alone, in a fresh directory
+#   expect_events [WHERE] <<END  the whole event list: op|space|api|size|device|status
+#   expect_sql SQL EXPECTED      one answer
+#   expect_clean [MISMATCHES]    closed in good order, nothing lost, no (other) mismatch, no leavings
+#   recover_run                  completes $db from the journal that a killed process left in $run
+#   find_torch                   $python, which has PyTorch built for CUDA, or skips
+#   has_modules PYTHON MODULE... whether it has them; none is imported, as PyTorch takes more than a second
+#   has_arena, in_full           whether the build has an arena; whether tests/run.sh full runs the test, which then tries more
+#   find_pythons                 $pythons: the oldest CPython from 3.10 on and the newest, in_full each, with those of TEST_PYTHONS (a:b)
 #   fail WHAT..., skip WHY
-#   $here, $SRC, $V, $tests, $shim   the test's folder, the sources, the command, the build's programs, the library
+#   $here, $SRC, $V, $tests, $shim  the test's folder, the sources, the command, the build's programs, the library
 #
-# Under `shim_env=(NAME=value ...)` both runs get these variables.  The last drain may take longer than by default.
+# Under `shim_env=(NAME=value ...)` both runs get these variables.  slowly, seen, killed_when_written: below.
 set -u
 : "${BUILD:?BUILD is the build directory}"
 BUILD=$(cd "$BUILD" && pwd)

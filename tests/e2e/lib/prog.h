@@ -1,8 +1,7 @@
 /*
- * prog.h - what the programs of the end-to-end tests share: a failing step says where and ends with status 3.
+ * prog.h - for the programs of these tests: a step that fails says where and ends with status 3.
  *
- * They print nothing that differs between two runs (no address, no pid, no time): the tests compare a run
- * under the shim with one without, byte by byte.
+ * Programs print no address, pid or time: run_shimmed compares two runs byte by byte.
  */
 #ifndef TESTS_E2E_LIB_PROG_H
 #define TESTS_E2E_LIB_PROG_H

@@ -1,17 +1,11 @@
 // link: cuda
 /*
- * prog_caching.c - a small caching allocator that behaves and reports as PyTorch's does: segments from the
- * driver, blocks carved from them on two threads under one mutex, every block reported with the running
- * totals.
+ * prog_caching.c native|expandable BLOCKS [kill|wait|forever] - a caching allocator on two threads that
+ * reports each block as PyTorch's does.
  *
- *      prog_caching native|expandable BLOCKS [kill|wait|forever]
- *
- * forever: until somebody kills it, with pauses that a ring of 1024 events can stand; freed blocks are used
- * again.
- *
- * Prints its own counters at the end, or just before it kills itself: "allocations frees allocated
- * max_allocated reserved max_reserved direct".  The report function is found as libc10_cuda finds it: by
- * name, in the global scope; without the shim there is none and nothing is reported.
+ * forever: until it is killed, with pauses that a ring of 1024 events can stand.  Prints its own counters
+ * at its end: "allocations frees allocated max_allocated reserved max_reserved direct".  Without the shim
+ * nobody has the report function, and nothing is reported.
  */
 #define _GNU_SOURCE
 #include "prog.h"

@@ -1,6 +1,8 @@
 // link: cuda
-/* Two devices at once: ranges on the leading thread, backward on a thread per device as autograd has them,
- * memory of one device freed from the other's context, a stream and a handle that name their own device. */
+/*
+ * Two devices at once: backward on a thread per device as autograd has it, memory freed from the other
+ * device's context, a stream and a handle that name their own device.
+ */
 #define _GNU_SOURCE
 #include "prog.h"
 #include <pthread.h>

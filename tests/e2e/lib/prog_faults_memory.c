@@ -1,6 +1,8 @@
 // link: cuda
-/* As prog_faults.c, for arrays, multicast objects, logical endpoints and the memory of other processes and
- * APIs.  Memory of another process comes from a child, whose driver never fails. */
+/*
+ * As prog_faults.c, for arrays, multicast objects, logical endpoints and the memory of other processes,
+ * which comes from a child whose driver never fails.
+ */
 #define _GNU_SOURCE
 #include "prog_calls.h"
 

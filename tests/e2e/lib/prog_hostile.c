@@ -1,7 +1,11 @@
 // link: cuda
-/* A process that behaves badly, in the way that its first argument names: each ends with "done" and status 0
- * where nothing of it is broken.  Where a signal may strike anywhere, the interrupted code uses markers
- * alone: a driver has locks of its own, that no handler may jump out of. */
+/*
+ * prog_hostile.c HOW - a process that behaves badly: ends with "done" and status 0 where nothing of it is
+ * broken.
+ *
+ * Where a signal may strike anywhere the interrupted code uses markers alone: a driver has locks of its
+ * own.
+ */
 #define _GNU_SOURCE
 #include "prog.h"
 #include <errno.h>

@@ -1,17 +1,15 @@
 // link: cuda
 /*
- * prog_oom_caching.c - a caching allocator that runs out of memory as PyTorch's does: refused by the driver
- * it gives back the segments that hold no block, asks again for the same, and only then reports and gives up.
+ * prog_oom_caching.c HOW [kill] - a caching allocator that runs out of memory as PyTorch's does.
  *
- *      prog_oom_caching absorb|giveup|fragmented|limit|caught [kill]
- *
- * With SIMCUDA_CAPACITY=1GiB and a context of 64 MiB: three segments of 300 MiB, and then
+ * Refused by the driver, it gives back segments without blocks, asks once more, then reports and gives up.
+ * On a device of 1 GiB, whose context takes 64 MiB, it has three segments of 300 MiB, and then
  *      absorb      one without blocks is given back, and the next 256 MiB fit
- *      giveup      no segment can be given back: asks for 512 MiB
- *      fragmented  every segment holds one small block: nearly all is free, and asks for 400 MiB
+ *      giveup      none can be given back: asks for 512 MiB
+ *      fragmented  each holds one small block: asks for 400 MiB
  *      limit       its own limit: the driver is not asked
  *      caught      gives up, frees everything, and goes on
- * Prints its own counters when memory ran out: "allocated reserved blocks".
+ * Prints its counters of that moment: "allocated reserved blocks".
  */
 #define _GNU_SOURCE
 #include "prog.h"

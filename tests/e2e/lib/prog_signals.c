@@ -1,6 +1,8 @@
 // link: cuda
-/* A signal every 200 us, whose handler opens and closes phases, while the main thread allocates: the signals
- * all come to the main thread (the recorder's threads block them), and no call is lost or interrupted. */
+/*
+ * A signal every 200 us, whose handler opens and closes phases, while the main thread allocates: all come
+ * to the main thread, and no call is lost or interrupted.
+ */
 #define _GNU_SOURCE
 #include "prog.h"
 #include <errno.h>

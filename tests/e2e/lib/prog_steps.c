@@ -1,8 +1,7 @@
 // link: cuda
 /*
- * prog_steps.c - a training job as the framework's reports show it: 300 steps of forward, backward and
- * optimizer, one thread, COUNT blocks altogether.  The biggest step is in the middle; it ends with what the
- * weights take.  The same events in every run.
+ * prog_steps.c COUNT - COUNT blocks in 300 steps of forward, backward and optimizer, the biggest in the
+ * middle, by the framework's reports; the same events in every run.
  */
 #define _GNU_SOURCE
 #include "prog.h"

@@ -1,6 +1,8 @@
 // link: cuda
-/* Eight threads allocate and free at once: 1000 pairs each, four live at a time.  Once all 32 live together,
- * so that what the program needs is the same in each run. */
+/*
+ * Eight threads, each with 1000 pairs of allocation and free, four live at a time; once all 32 live
+ * together, so that the peak is the same in each run.
+ */
 #include "prog.h"
 #include <pthread.h>
 

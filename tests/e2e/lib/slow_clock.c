@@ -1,9 +1,8 @@
 /*
- * slow_clock.c - preloaded beside the shim: CLOCK_MONOTONIC runs at an n-th of its speed; SLOW_CLOCK is n.
+ * slow_clock.c - preloaded beside the shim: CLOCK_MONOTONIC runs at a SLOW_CLOCK-th of its speed.
  *
- * The shim gives an answer of the driver, or a framework's report, some milliseconds; here these are n times
- * as long, so a machine that stops the program meanwhile changes nothing.  Whoever sleeps or waits on a futex
- * does so as ever.
+ * What the shim waits for some milliseconds it so waits for longer, and a machine that stops the program
+ * changes nothing.  Sleeps and futexes are as ever.
  */
 #define _GNU_SOURCE
 #include <stdint.h>

@@ -1,6 +1,5 @@
 #!/bin/bash
-# bench_ce from its arguments to its tables, with PyTorch on the CPU and the CPU back end: every method is a row, those
-# that need a GPU say so; errors are those of bf16, and fp32 logits are more exact; time that is up loses no row.
+# bench_ce with PyTorch on the CPU: every method is a row or says why not, errors are those of bf16, and time that is up loses no row.
 set -u
 : "${BUILD:?BUILD is the build directory}"
 gpu=$(cd "$(dirname "$0")/../../gpu" && pwd)

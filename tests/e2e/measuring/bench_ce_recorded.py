@@ -1,8 +1,4 @@
-"""bench_ce_memory's record() on the simulated driver: a caching allocator that reports as PyTorch's does, methods with known bytes.
-
-bench_ce_recorded.py NOTES, under `vramscope run --simulated`.  What each method takes is in the names and comments
-below; bench_ce_tables.py knows the figures that must come out.
-"""
+"""bench_ce_recorded.py NOTES - bench_ce_memory's record() under `vramscope run --simulated`: methods whose bytes their names say."""
 import ctypes as C
 import sys
 

@@ -1,6 +1,5 @@
 #!/bin/bash
-# bench_ce's figures without a GPU: memory read from a recording is exact to the byte, and a counter that is off is seen;
-# rounds, statistics and the table are what the numbers say.
+# bench_ce reads memory from a recording to the byte, sees a counter that is off, and its tables are what the numbers say.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v python3 >/dev/null || skip "no python3"
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../../gpu

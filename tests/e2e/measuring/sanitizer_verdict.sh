@@ -1,6 +1,6 @@
 #!/bin/bash
-# What kernels.sh concludes from a sanitizer's log: on shortened logs of an H200 (compute-sanitizer 2025.3.1: of equal
-# reports one or two are kept, and counted so), and on the same with one thing changed each.
+# What kernels.sh concludes from a sanitizer's log: from shortened ones of an H200 (compute-sanitizer 2025.3.1), and with one thing changed
+# in each.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v python3 >/dev/null || skip "no python3"
 export PYTHONDONTWRITEBYTECODE=1

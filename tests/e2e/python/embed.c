@@ -1,8 +1,9 @@
 /*
- * embed.c - embed LIBRARY... [end|late]: opens interpreters as a plug-in is opened, where no other object
- * sees their symbols, and has the first one run a program that allocates.  `end` ends the interpreter and
- * allocates again; `late` allocates before there is an interpreter, and runs the program once the recorder
- * has said that it sees the interpreter's frames.
+ * embed.c LIBRARY... [end|late] - embeds interpreters as a plug-in does, where no other object sees their
+ * symbols, and runs a program that allocates in the first.
+ *
+ * end: ends it and allocates again.  late: allocates before there is one, and runs the program once the
+ * recorder says that it sees the interpreter's frames.
  */
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,6 +1,5 @@
 #!/bin/bash
-# What a program does with its interpreter: embeds it where nobody sees its symbols, ends it while threads are at work in
-# the driver, forks, has two of them.  It never notices; lines are right or missing.
+# A program that embeds its interpreter, ends it while threads allocate, forks or has two of them never notices; lines are right or missing.
 . "$(dirname "$0")/../lib/lib.bash"
 limit=300
 python=${TEST_PYTHON:-python3}

@@ -1,7 +1,4 @@
-"""frames_program.py - gives out blocks as a caching allocator does, and driver memory, from all kinds of Python code.
-
-Prints for each the line that asked, as the interpreter has it: FILE:LINE FUNCTION.
-"""
+"""frames_program.py - allocates from all kinds of Python code, and prints for each the line that asked, as the interpreter has it."""
 import asyncio
 import ctypes
 import functools

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Every block and every driver allocation has the Python line that asked for it, with every interpreter that is here: the
-# capture held against the interpreter's own frames in some hundred situations (tests/python/check.py), a recording's lines
-# against what the program says, and the recording against the oracle.
+# By each interpreter that is here every block and driver allocation has the line that asked, and the capture agrees with the interpreter's
+# own frames in
+# some hundred situations (tests/python/check.py).
 . "$(dirname "$0")/../lib/lib.bash"
 limit=300
 source=$here/../../..

@@ -1,7 +1,7 @@
 #!/bin/bash
-# What calls take that allocate nothing is asked for within 50 ms of the host's time in all: by the driver where the process
-# is alone on the device, which is every call then; by NVML, however slow, where it is not, which is the first few, and the
-# report says that the others were not measured.
+# What calls take that allocate nothing is asked within 50 ms of the host's time in all: by the driver where the process is alone on the
+# device, so of every
+# call; else by NVML, of the first few, and the report says so.
 . "$(dirname "$0")/../lib/lib.bash"
 
 vramscope=$BUILD/bin/vramscope

@@ -1,6 +1,5 @@
 #!/bin/bash
-# A benchmark pauses all of the recording: nothing of that time is written, the rest is, and the database and the report's first
-# line say that this recording is not whole.
+# While a benchmark pauses the recording nothing is written, and database and report say that it is not whole.
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_pace" pause

@@ -1,7 +1,7 @@
 #!/bin/bash
-# A full ring drops events by the hundred thousand, and no figure is higher than what the program held. What was dropped has its
-# bytes in the totals, whoever had them. The peak is at most what was held, and at the end everything is at 0 and nothing is alive.
-# Where ends were lost as well (tests/unit/trace/store/test_store.c loses some), report and peak call their figures upper bounds.
+# What a full ring drops has its bytes in the totals: no figure is higher than what the program held, and at the end all are 0.  Where ends
+# were lost as well
+# (test_store.c), figures are called upper bounds.
 . "$(dirname "$0")/../lib/lib.bash"
 
 shim_env=(VRAMSCOPE_RING_EVENTS=1024)

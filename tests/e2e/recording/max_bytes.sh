@@ -1,6 +1,5 @@
 #!/bin/bash
-# VRAMSCOPE_MAX_BYTES: the file stays under it, its WAL too while it grows, whatever a program reports; totals, peaks and what lived at
-# the peak are those of an unlimited recording, all events, ranges and steps are there or counted, and report and plot show one peak.
+# Under VRAMSCOPE_MAX_BYTES the file and its WAL stay, while totals, peaks and what lived at the peak are those of an unlimited recording.
 . "$(dirname "$0")/../lib/lib.bash"
 
 limit=300

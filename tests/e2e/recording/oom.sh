@@ -1,6 +1,5 @@
 #!/bin/bash
-# Out of memory, without a line of code in the program: its output and exit status stay its own, the database holds who owned
-# what at that instant, also after a SIGKILL, and the report leads with it.
+# When memory runs out the database has who owned what, after a SIGKILL, too, the report leads with it, and the program's end is its own.
 . "$(dirname "$0")/../lib/lib.bash"
 
 mib=$((1 << 20))

@@ -1,13 +1,12 @@
 // link: cuda
 /*
- * prog_oom_exit.c - runs out of memory and ends with status 3, as a program does that checks its calls.
+ * prog_oom_exit.c HOW [kill] - runs out of memory and ends with status 3, as a program that checks its
+ * calls, or by SIGKILL.
  *
- *      prog_oom_exit alloc|create|async|host|graph|first|loop [kill]
- *
- * alloc, create, async: 10 blocks of 16 MiB, then one that does not fit.  host: page-locked host memory.
- * graph: a graph's memory node, at its launch.
- * first: the very first allocation is refused.  loop: 5000 requests that are refused, of growing size.
- * kill: SIGKILL instead of the exit.
+ *      alloc, create, async   10 blocks of 16 MiB, then one that does not fit
+ *      host, graph            likewise of page-locked memory; of a graph's memory node, at its launch
+ *      first                  the very first allocation is refused
+ *      loop                   5000 requests that are refused, of growing size
  */
 #include "prog.h"
 

@@ -1,11 +1,10 @@
 // link: cuda
 /*
- * prog_pace.c PART - a recorder that is asked for much, told to pause, or has no room.
+ * prog_pace.c PART - a recorder that is asked for much, is told to pause, or has no room.
  *
- *      asking  loads modules and makes streams, 100 of each: calls that the shim measures
+ *      asking  loads 100 modules and makes 100 streams: calls that the shim measures
  *      pause   a benchmark's pause, and what was allocated before, meanwhile and after it
- *      spin    holds 40 MiB while two threads allocate and free 63 pieces of 4 to 36 KiB each, for half a
- * second as fast as they can: never more than 42.5 MiB
+ *      spin    holds 40 MiB while two threads allocate and free as fast as they can, 42.5 MiB at most
  */
 #include "prog.h"
 

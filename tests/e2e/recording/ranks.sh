@@ -1,6 +1,5 @@
 #!/bin/bash
-# Processes of a job know their rank from whatever launched them; %r is in their files' names, "none" where there is no
-# rank; report DIR shows them beside each other, also those that were killed, and names who is missing.
+# Processes know their rank from whatever launched them, %r names their files, and report DIR shows all, killed and missing ones, too.
 . "$(dirname "$0")/../lib/lib.bash"
 # shellcheck disable=SC2154 # from lib.bash
 job=$dir/job

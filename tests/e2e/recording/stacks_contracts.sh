@@ -1,6 +1,6 @@
 #!/bin/bash
-# What call stacks stand on is proven before a stack is taken; where the C library, the private libunwind or the kernel is otherwise
-# there are none, the program goes on, and the recording says what it lacks for it.
+# Where the C library, the private libunwind or the kernel is not what call stacks stand on there are none, the program goes on, and the
+# recording says so.
 . "$(dirname "$0")/../lib/lib.bash"
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
 

@@ -1,6 +1,5 @@
 #!/bin/bash
-# The host's own unwinding stays its own: C++ exceptions pass through functions that allocate, _Unwind_* resolves to libgcc_s, and a
-# host that uses libunwind and liblzma gets its own copies.
+# C++ exceptions pass through functions that allocate, and a host that uses libunwind or liblzma gets its own copies.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v g++ >/dev/null || skip "there is no g++"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Call stacks of a program that knows nothing of vramscope: right functions in the right order, one stack for a loop, cut at the
-# depth limit, off when asked; also from a moved tree that was preloaded by a relative path, and without its private libunwind.
+# Call stacks have the right functions in order, are cut at the depth limit, and come from a moved tree, too; without the private libunwind
+# there are none.
 . "$(dirname "$0")/../lib/lib.bash"
 vramscope=$BUILD/bin/vramscope
 [ -x "$vramscope" ] || skip "$vramscope is not built"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Memory that no call which was seen asked for (here past every hook, by the C library's own dlsym) is told by the driver's figure for
-# the process: the report's first line, run's summary and check say so, and no sentence says that nothing was allocated.  Where
-# calls are all seen, or there is no such figure, nobody is accused.
+# Memory that no seen call asked for (here past every hook, by the C library's own dlsym) is told by the driver's figure for the process;
+# without that
+# figure, or where all calls are seen, nobody is accused.
 . "$(dirname "$0")/../lib/lib.bash"
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")
 command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"

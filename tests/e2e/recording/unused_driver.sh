@@ -1,6 +1,5 @@
 #!/bin/bash
-# Memory that the driver holds and no call allocates has its name, its line and its bytes: memory nodes of CUDA graphs and a
-# stream-ordered pool, in a report, at an out-of-memory, in check and in JSON; and what is open of another process is said.
+# Memory of CUDA graphs' nodes and stream-ordered pools that no call allocates has its name, line and bytes in report, check, plot and JSON.
 . "$(dirname "$0")/../lib/lib.bash"
 shim_env=(SIMCUDA_CAPACITY=4GiB)
 says() { # TEXT...

@@ -1,6 +1,7 @@
-"""A program whose library has a pool: program.py LIBRARY.so jax|jax-broken|jax-other|jax-fork|cupy|killed|none
+"""program.py LIBRARY.so jax|jax-broken|jax-other|jax-fork|cupy|killed|none - asks a library with a pool for 512 MiB, or for 64 of nobody's
+pool.
 
-It asks for 64 MiB directly where LIBRARY.so is nobody's, or the library for 512 MiB.  Its own figures say 100 MiB, then 40.
+The pool's own figures say 100 MiB in use, then 40.
 """
 
 import ctypes

@@ -1,7 +1,4 @@
-"""A torch with nothing but the places that vramscope_torch takes hold of, for machines without the real one.
-
-torch_phases.sh proves the same against PyTorch itself; this keeps the order of phases under test everywhere.
-"""
+"""A torch with the places alone that vramscope._torch takes hold of, for what the real one cannot show (fake_torch_phases.sh)."""
 
 import functools
 
