@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from counters import counters  # noqa: E402
+from verify import counters  # noqa: E402
 
 
 def library(name):

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from counters import counters  # noqa: E402
+from verify import counters  # noqa: E402
 
 DEVICE = os.environ.get("DEVICE", "cuda")
 GPU = DEVICE == "cuda"
