@@ -33,17 +33,21 @@ class Case:
 
 
 class Ours:
-    """Our library through its C interface; gradients, loss and workspace are allocated in the call, as PyTorch's are."""
+    """Our library through its C interface; gradients, loss and workspace are allocated in the call, as PyTorch's are. VALUES are the problem's, BESIDE the inputs
+    that it has besides: bias, class_weights, grad_entropy."""
 
-    def __init__(self, case, mode, chunk=0, slab=0, main_grad=False, **values):
+    def __init__(self, case, mode, chunk=0, slab=0, main_grad=False, beside=(), **values):
         self.x, self.w, self.labels = case.x, case.w, case.labels
         n, h, v = case.shape
         if main_grad:
             values.update(grad_weight_dtype=K.F32, grad_weight_beta=1.0)
         problem = case.library.problem(tokens=n, hidden=h, vocab=v, **values)
-        self.plan = case.library.plan(problem, mode, chunk=chunk, slab=slab)
+        self.plan, self.wants = case.library.plan(problem, mode, chunk=chunk, slab=slab), problem.wants
         self.main = torch.zeros(self.w.shape, dtype=torch.float32, device=self.w.device) if main_grad else None
         self.flag = torch.zeros(1, dtype=torch.int32, device=self.x.device)
+        made = {"bias": lambda: torch.randn(v, device=self.x.device, dtype=self.w.dtype) * 0.1, "class_weights": lambda: torch.rand(v, device=self.x.device) + 0.5,
+                "grad_entropy": lambda: torch.randn(n, device=self.x.device) / n}
+        self.beside = {name: made[name]() for name in beside}
         self.gradient_bytes = 2 * n * h + (0 if main_grad else 2 * v * h)
         info = self.plan.info
         slabs = f" by slabs of {info.slab_columns}" if info.slab_columns < v else ""
@@ -52,18 +56,20 @@ class Ours:
 
     def __call__(self):
         self.held = None
-        dx = torch.empty_like(self.x)
-        dw = torch.empty_like(self.w) if self.main is None else self.main
-        loss = torch.empty(1, device=self.x.device)
+        outputs = {"loss": torch.empty(1, device=self.x.device), "grad_input": torch.empty_like(self.x),
+                   "grad_weight": torch.empty_like(self.w) if self.main is None else self.main}
+        if self.wants & K.GRAD_BIAS:
+            outputs["grad_bias"] = torch.zeros(len(self.w), device=self.x.device, dtype=outputs["grad_weight"].dtype)  # may be added to
+        if self.wants & K.ENTROPY:
+            outputs["entropy"] = torch.empty(len(self.x), device=self.x.device)
         workspace = torch.empty(self.plan.info.workspace_size, dtype=torch.uint8, device=self.x.device)
         stream = torch.cuda.current_stream().cuda_stream if self.x.is_cuda else None
-        self.plan.run(K.Buffers(
-            input=self.x.data_ptr(), weight=self.w.data_ptr(), labels=self.labels.data_ptr(), loss=loss.data_ptr(),
-            grad_input=dx.data_ptr(), grad_weight=dw.data_ptr(), error_flag=self.flag.data_ptr(),
-            workspace=workspace.data_ptr(), workspace_size=workspace.numel()), stream)
-        self.held = loss, dx, dw
+        tensors = {"input": self.x, "weight": self.w, "labels": self.labels, "error_flag": self.flag, "workspace": workspace, **self.beside, **outputs}
+        self.plan.run(K.Buffers(**{name: tensor.data_ptr() for name, tensor in tensors.items()}, workspace_size=workspace.numel()), stream)
+        self.held = tuple(outputs.values())
 
     def results(self):
+        """Loss, dX, dW; then the bias' gradient and the entropies, where they are wanted."""
         if self.main is not None:
             self.main.zero_()  # the sum of one call, not of all so far
         self()

@@ -62,4 +62,7 @@ import bench_ce_methods as M
 found = [name for family in M.families(None) for name in M.chosen(family)]
 assert sorted(found) == sorted(M.COMPILED) and {"QuACK", "QuACK, chunk 2048", "Liger CuTe"} <= set(found), found
 END
+# plans and options beside each other: none has other bits in a second run
+timeout 300 "$python" "$gpu/bench_ce_ways.py" "$library" 96,64,800,20 --device cpu --rest 0 --grads bf16 fp32 --ways default beside all --errors --tsv "$work/d.tsv" >"$work/out" 2>&1 || fail "ways: status $?"
+[ "$(cut -f 1-6 "$work/d.tsv" | grep -c '^96.64.800.20.\(default\|beside\|all\).\(bf16\|fp32\)$')" = 6 ] || fail "a way is missing"
 echo "every method is a row"
