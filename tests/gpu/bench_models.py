@@ -1,4 +1,4 @@
-"""The models whose training steps are timed (bench_step.py): each a function that returns the function that trains one step.
+"""The models whose training steps are timed (cost_parts.py): each a function that returns the function that trains one step.
 
   gpt     a decoder like nanoGPT's, 12 layers of 768, 8 x 1024 tokens, bf16: the GPU is what takes the time
   small   a decoder of 8 layers of 512, 4 x 128 tokens, fp32: the host is (a step is a few hundred launches of microseconds)

@@ -1,15 +1,12 @@
 #!/usr/bin/env bash
-# cost_parts.sh TREE OUT - what `vramscope run` costs the host in a training step, inside one process.
+# cost_parts.sh TREE OUT - what `vramscope run` costs a training step, inside one process (cost_parts.py has the configurations and the targets).
 #
-# For each of MODELS: what CONFIGS cost, by turns of one step (cost_parts.py says which there are), a default recording at most 1.03; for each of ACCESS_MODELS what the
-# access ledger adds; and for each of RANKED_MODELS (none by default; ddp and fsdp) what all of it costs rank 0 of two, on two GPUs.
-#
-# TREE: an installed vramscope.  OUT: folder for figures.  ROUNDS=220 takes half a minute a model; CONFIGS=off,all measures these alone; STACKS=all also walks the native
-# frames of each block.  Prints a table each; exit 77 without a GPU.
+# MODELS: what CONFIGS cost each; ACCESS_MODELS: what the access ledger adds; RANKED_MODELS (ddp, fsdp): rank 0 of two, on two GPUs. ROUNDS=220 of TURN=1 steps take
+# half a minute a model. STACKS=all also walks the native frames of each block. TREE: an installed vramscope. OUT: figures. Exit 77 without a GPU.
 . "$(dirname "$0")/gpu.bash"
 device=${DEVICE:-cuda}
 [ "$device" = cpu ] || need
-more=("--device" "$device")
+more=("--device" "$device" --turn "${TURN:-1}")
 [ "$device" = cuda ] || more+=(--tiny)
 failed=0 access=
 one() { # NAME MODEL ROUNDS [options]
