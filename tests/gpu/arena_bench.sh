@@ -81,7 +81,7 @@ stress() {
 tensors_one() { # tensors_one NAME STATUS CONFIGURATION [arena_stress.py's options]
     local name=$1 status=$2 config=$3
     shift 3
-    timeout --kill-after=5 "$(left 90)" python3 "$here/arena_configs.py" "$tree" "$config" "$work/$name.db" "$here/arena_stress.py" "$@" >"$out/tensors-$name.log" 2>&1
+    timeout --kill-after=5 "$(left 90)" python3 "$here/arena_worker.py" "$tree" "$config" "$work/$name.db" "$here/arena_stress.py" "$@" >"$out/tensors-$name.log" 2>&1
     echo "$? $status" >"$work/$name.status"
 }
 

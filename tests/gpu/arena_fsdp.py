@@ -96,17 +96,16 @@ def free_port():
 
 
 def start(a, name, scratch):
-    from arena_configs import command
-    from arena_worker import Worker
+    from arena_worker import start as started
 
     port, ranks = free_port(), []
     for rank in range(GPUS):
-        argv, env = command(a.tree, name.replace("-nowaits", ""), os.path.join(scratch, f"{name}.{rank}.db"), [os.path.abspath(__file__), "--work"] + ["--cpu"] * a.cpu)
-        env.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(GPUS), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+        env = dict(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(GPUS), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
                    NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1", OMP_NUM_THREADS="4", VRAMSCOPE_STACKS="off")
         if name.endswith("-nowaits"):
             env["VRAMSCOPE_ARENA_WAITS"] = "off"
-        ranks.append(Worker(argv, env, os.path.join(scratch, f"{name}.{rank}.log")))
+        program = [os.path.abspath(__file__), "--work"] + ["--cpu"] * a.cpu
+        ranks.append(started(a.tree, name.replace("-nowaits", ""), program, os.path.join(scratch, f"{name}.{rank}"), **env))
     return ranks
 
 
@@ -158,10 +157,9 @@ def table(rounds):
 
 
 def compare(a):
-    os.makedirs(a.out, exist_ok=True)
-    scratch = os.path.join(a.out, "fsdp.work")
-    shutil.rmtree(scratch, ignore_errors=True)
-    os.makedirs(scratch)
+    from arena_worker import folder
+
+    scratch = folder(a.out, "fsdp.work")
     jobs = {name: start(a, name, scratch) for name in a.only.split(",")}
     for ranks in jobs.values():
         for worker in ranks:

@@ -26,7 +26,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from arena_configs import NAMES, command  # noqa: E402
+from arena_worker import NAMES, folder, start  # noqa: E402
 
 GIB = 1 << 30
 LLAMA = dict(hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
@@ -147,17 +147,9 @@ def read_peaks(measured, name, database):
 
 
 def sweep(a):
-    from arena_worker import Worker
-
-    os.makedirs(a.out, exist_ok=True)
-    scratch = os.path.join(a.out, "sweep.work")
-    shutil.rmtree(scratch, ignore_errors=True)
-    os.makedirs(scratch)
+    scratch = folder(a.out, "sweep.work")
     program = [os.path.abspath(__file__), "--work", "--device", a.device, "--batch", str(a.batch), "--iterations", str(a.iterations)]
-    workers = {}
-    for name in a.only.split(","):
-        argv, env = command(a.tree, name, os.path.join(scratch, name + ".db"), program)
-        workers[name] = Worker(argv, env, os.path.join(scratch, name + ".log"))
+    workers = {name: start(a.tree, name, program, os.path.join(scratch, name)) for name in a.only.split(",")}
     for worker in workers.values():
         worker.answer("ready", 150)
     begin, kept, measured, tsv = time.monotonic(), a.values[:], [], os.path.join(a.out, "sweep.tsv")

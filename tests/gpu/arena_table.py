@@ -25,9 +25,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from arena_configs import NAMES, command  # noqa: E402
 from arena_recorded import read  # noqa: E402
-from arena_worker import Worker  # noqa: E402
+from arena_worker import NAMES, folder, start  # noqa: E402
 
 MIB = 1 << 20
 SLOW = {"nocache": 3}  # cycles that are enough: a step takes several times as long
@@ -37,11 +36,8 @@ TARGETS = {"single": 1.015, "varied": 1.015, "lengths": 1.02, "light": 1.015, "m
 
 
 def started(a, workload, work):
-    workers = {}
-    for name in a.configs:
-        program = [os.path.join(HERE, "arena_train.py"), "--workload", workload] + a.extra
-        argv, env = command(a.tree, name, os.path.join(work, f"{workload}-{name}.db"), program)
-        workers[name] = Worker(argv, env, os.path.join(work, f"{workload}-{name}.log"))
+    program = [os.path.join(HERE, "arena_train.py"), "--workload", workload] + a.extra
+    workers = {name: start(a.tree, name, program, os.path.join(work, f"{workload}-{name}")) for name in a.configs}
     for worker in workers.values():
         worker.answer("ready", 120)
     return workers
@@ -246,10 +242,7 @@ def main():
         print(table(json.load(open(a.table))))
         return
     begin, a.results = time.monotonic(), {}
-    os.makedirs(a.out, exist_ok=True)
-    work = os.path.join(a.out, "table.work")
-    shutil.rmtree(work, ignore_errors=True)
-    os.makedirs(work)
+    work = folder(a.out, "table.work")
     workloads = a.workloads.split(",")
     for n, workload in enumerate(workloads):
         left = begin + a.seconds - time.monotonic()

@@ -1,15 +1,75 @@
-"""arena_worker.py - processes that take turns: each is started once, and works only when it is told to.
+"""arena_worker.py - the allocators that are compared, and processes under each that take turns.
 
-A worker reads commands from its standard input and answers each with lines of JSON.  So that several allocators can be
-measured in turn within one run of the GPU, all are started at once (importing PyTorch takes longer than what is measured).
+    arena_worker.py TREE NAME DATABASE PROGRAM...    becomes that program, under the allocator NAME
+
+native, expandable and async are PyTorch's own; nocache is PyTorch without any; arena is `vramscope run --allocator=arena`; nocache-arena is nocache with the arena
+under cudaMalloc. "+recorded" runs PyTorch's own under `vramscope run`, "+quiet" the arena without recording and without the phases' hooks: what records is compared
+with what records.
+
+A Worker reads commands from its standard input and answers each with lines of JSON. All are started at once, since importing PyTorch takes longer than what is measured.
 """
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
+
+NAMES = {
+    "native": "torch native",
+    "expandable": "torch expandable_segments",
+    "async": "torch cudaMallocAsync",
+    "arena": "arena",
+    "arena+quiet": "arena, not recording",
+    "nocache": "no caching",
+    "nocache-arena": "no caching, arena",
+    "nocache-arena+quiet": "no caching, arena, not recording",
+    "native+recorded": "torch native, recorded",
+}
+CONF = {"native": None, "expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
+
+
+def clean():
+    drop = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "LD_PRELOAD")
+    env = {k: v for k, v in os.environ.items() if k not in drop and not k.startswith("VRAMSCOPE_")}
+    return dict(env, PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1")
+
+
+def command(tree, name, database, program):
+    env, argv = clean(), [sys.executable] + program
+    base, _, how = name.partition("+")
+    run = [os.path.join(tree, "bin/vramscope"), "run", "-q", "-o", database]
+    if how == "quiet":
+        run += ["--start-off", "--no-auto-phases", "--no-nvtx"]
+    if CONF.get(base):
+        env["PYTORCH_CUDA_ALLOC_CONF"] = env["PYTORCH_ALLOC_CONF"] = CONF[base]
+    if base.startswith("nocache"):
+        env["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    if base == "nocache-arena":
+        env.update(VRAMSCOPE_ALLOCATOR="arena", VRAMSCOPE_ARENA_FREE="defer", VRAMSCOPE_OUTPUT=database, VRAMSCOPE_STACKS="off",
+                   VRAMSCOPE_ENABLED="off" if how == "quiet" else "on", LD_PRELOAD=os.path.join(tree, "lib/libvramscope.so"))
+    elif base == "arena":
+        argv = run + ["--allocator=arena", "--"] + argv
+    elif how == "recorded":
+        argv = run + ["--"] + argv
+    return argv, env
+
+
+def start(tree, name, program, path, **env):
+    """A worker under the allocator NAME; PATH.db is its recording, PATH.log its standard error."""
+    argv, own = command(tree, name, path + ".db", program)
+    return Worker(argv, {**own, **env}, path + ".log")
+
+
+def folder(out, name):
+    """An empty one, for recordings and logs."""
+    path = os.path.join(out, name)
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(path)
+    return path
 
 
 class Worker:
@@ -77,3 +137,8 @@ class Worker:
             return ""
         with open(self.log, errors="replace") as file:
             return "".join("      | " + line for line in file.readlines()[-lines:])
+
+
+if __name__ == "__main__":
+    argv, env = command(*sys.argv[1:4], sys.argv[4:])
+    os.execvpe(argv[0], argv, env)

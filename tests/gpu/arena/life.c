@@ -1,8 +1,4 @@
-/*
- * life.c - what happens to memory around it: captures, memory that runs out, the end of a context, addresses.
- *
- * life PART: wait, capture, full, reset, contexts, addresses.  Every check holds whoever serves the memory.
- */
+/* life.c - what happens around memory, whoever serves it: life wait | capture | full | reset. */
 #define _GNU_SOURCE
 #include "kit.h"
 
@@ -199,46 +195,6 @@ static void reset(CUcontext context)
     OK(cuMemFree, p);
 }
 
-/* Another context of the same device: frees and uses across. */
-static void contexts(CUcontext primary)
-{
-    CUcontext other;
-    CUdeviceptr p, q;
-    OK(cuMemAlloc, &p, 8 * MIB);
-    OK(cuCtxCreate, &other, NULL, 0, 0);
-    OK(cuMemAlloc, &q, 8 * MIB);
-    printf("~ a memset from another context on the primary's memory: %d\n", CU(cuMemsetD32, p, 3, 2 * MIB));
-    printf("~ a free of it there: %d\n", CU(cuMemFree, p));
-    OK(cuCtxDestroy, other);
-    OK(cuCtxSetCurrent, primary);
-    printf("~ a free of memory that went with its context: %d\n", CU(cuMemFree, q));
-}
-
-/* ---- addresses ---- */
-
-static void addresses(void)
-{
-    CUdeviceptr p[64], one;
-    uint64_t all = 0;
-    for (int shift = 30; shift <= 47; shift++) {
-        double t = now_us();
-        CUresult status = CU(cuMemAddressReserve, &one, 1ull << shift, 0, 0, 0);
-        double us = now_us() - t;
-        printf("~ reserve 2^%d: %d, %.1f us\n", shift, status, us);
-        if (status == CUDA_SUCCESS)
-            OK(cuMemAddressFree, one, 1ull << shift);
-    }
-    int n = 0;
-    while (n < 64 && CU(cuMemAddressReserve, &p[n], 1ull << 41, 0, 0, 0) == CUDA_SUCCESS) {
-        all += 1ull << 41;
-        n++;
-    }
-    printf("~ reservations of 2 TiB at once: %d of 64 tried (%llu TiB)\n", n,
-           (unsigned long long)(all >> 40));
-    for (int i = 0; i < n; i++)
-        OK(cuMemAddressFree, p[i], 1ull << 41);
-}
-
 int main(int argc, char **argv)
 {
     const char *part = argc > 1 ? argv[1] : "";
@@ -251,10 +207,6 @@ int main(int argc, char **argv)
         full();
     else if (!strcmp(part, "reset"))
         reset(context);
-    else if (!strcmp(part, "contexts"))
-        contexts(context);
-    else if (!strcmp(part, "addresses"))
-        addresses();
     else
         return 2;
     puts("done");
