@@ -1,9 +1,7 @@
-"""access.py - a training of PyTorch for tests/gpu/access.sh: what it gives to the device is known, and written down.
+"""access.py LOG - a training that writes down what it gives to the device, for access.sh: in one step the storages of each operation,
+and blocks that are planted (never used, freed late, allocated early, idle, in a CUDA graph).
 
-    access.py LOG       trains a small transformer; one step under a dispatch mode that logs each operation's storages, with the time;
-                        blocks are planted: never used, used early and freed late, allocated long before their use, idle, in a CUDA graph
-
-In LOG a line is a JSON list: what, then its values.  Times are CLOCK_MONOTONIC.
+A line of LOG is a JSON list: what, then its values. Times are CLOCK_MONOTONIC.
 """
 import json
 import sys

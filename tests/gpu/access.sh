@@ -1,7 +1,6 @@
 #!/bin/bash
-# access.sh TREE OUT - the access ledger on a GPU: every storage that the operations of a training step are given is seen as used, planted blocks (never
-# used, freed late, allocated early, idle) are what they are, replays of a CUDA graph count.
-# Output on stdout; status 0 where all agrees.  Needs PyTorch ($TEST_PYTHON or python3).
+# access.sh TREE OUT - the access ledger on a GPU: the storages that a training step's operations are given are seen as used, planted
+# blocks are what they are, replays of a CUDA graph count.
 . "$(dirname "$0")/gpu.bash"
 need
 status=0

@@ -1,4 +1,4 @@
-"""access_check.py LOG DB - holds a recording of access.py under `run --access` against what the program says it did."""
+"""access_check.py LOG DB - holds a recording of access.py under `run --access` against LOG."""
 import collections
 import json
 import sqlite3

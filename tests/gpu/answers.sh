@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# answers.sh TREE OUT - the recordings behind README's picture and docs/answers.md, and how far the answers were right: a Llama of 1.2
-# billion parameters over steps of changing lengths, recorded as it is, with --access, until it runs out of memory, with the fused loss,
-# with expandable segments; and PyTorch's own snapshot of the same program.
+# answers.sh TREE OUT - the recordings behind README's picture and docs/answers.md: a Llama of 1.2 billion parameters
+# (answers/train.py), recorded in six ways, and PyTorch's own snapshot of it.
 #
-# TREE: an installed vramscope with the loss's kernels.  OUT: gets NAME.db, NAME.log, snapshot.pickle.  Needs a GPU of 139 GiB, PyTorch and
-# transformers ($TEST_PYTHON or python3); takes about two minutes.  ANSWERS_PARTS says which runs.  Exit 77 without a GPU.
+# OUT gets NAME.db, NAME.log, snapshot.pickle. TREE needs the loss's kernels, the GPU 139 GiB; two minutes. ANSWERS_PARTS says which
+# runs.
 . "$(dirname "$0")/gpu.bash"
 need transformers
 cd "$here/answers" || exit 1

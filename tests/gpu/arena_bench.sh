@@ -1,18 +1,14 @@
 #!/bin/bash
 # arena_bench.sh TREE OUT - the arena measured on a GPU, and memory under it checked word by word.
 #
-# TREE: an installed vramscope.  OUT gets a log a part, and the tables' figures (table.json, sweep.tsv).
-# ARENA_PARTS says what is run (default "stress tensors pairs table sweep"); ARENA_SECONDS how long all may take (default 560):
-# each part takes what its own line below says, cut where that is more than is left.  Needs gcc and CUDA's headers; g++, PyTorch and transformers for
-# the parts that are Python.  DRIVER=DIR takes the driver from DIR (the simulated one), QUICK=1 makes the C parts tiny: then the rest is
-# left out.  Exit 77 without a GPU.
+#     stress   kernels fill and check every block: without the arena, with it, as PyTorch allocates; reuse that is planted must be found
+#     tensors  the same with PyTorch's tensors and record_stream
+#     pairs    what an allocation and its free cost the host
+#     table    one training under each allocator: live, reserved, driver calls, step time
+#     sweep    peaks and speed over sequence lengths: sweep.tsv, which scripts/arena_sweep_plot.sh draws
 #
-# stress   kernels fill and check every block, several threads and streams: without the arena, with it, waiting and not, and as
-#          PyTorch allocates; and with reuse that is planted, which must be found
-# tensors  the same with PyTorch's tensors and record_stream
-# pairs    what an allocation and its free cost the host, at 1, 2, 8 and 16 threads
-# table    one training under each allocator: live, reserved, driver calls, step time
-# sweep    peaks and speed over sequence lengths: sweep.tsv, which scripts/arena_sweep_plot.sh draws
+# ARENA_PARTS: these alone. ARENA_SECONDS: for everything (560). Needs gcc, g++, CUDA's headers, transformers. DRIVER=DIR takes the
+# driver from DIR (the simulated one), QUICK=1 makes the C parts tiny: then the rest is left out.
 . "$(dirname "$0")/gpu.bash"
 parts=" ${ARENA_PARTS:-stress tensors pairs table sweep} "
 limit=${ARENA_SECONDS:-560}

@@ -1,10 +1,7 @@
-"""Two GPUs: training with DistributedDataParallel, collectives whose results are checked, and copies between the GPUs.
+"""Two GPUs: training with DistributedDataParallel, collectives, copies between the GPUs; every word that arrives is checked.
 
-    torchrun --nproc-per-node 2 arena_ddp.py --facts FACTS.json [--steps N]
+    torchrun --nproc-per-node 2 arena_ddp.py --facts FACTS.json [--steps N]    FACTS gets losses and step times of rank 0
     arena_ddp.py --copies
-
-FACTS gets the losses and step times of rank 0.  Everything that is computed is checked against what it must be: memory that
-another GPU, or another process, reaches through a mapping of its own must hold the same words.
 """
 import argparse
 import json

@@ -1,10 +1,9 @@
 #!/bin/bash
-# arena_ddp.sh TREE OUT - two GPUs under the arena: DistributedDataParallel over NCCL gives the losses that it gives
-# without, collectives and copies between the GPUs carry the right words, both ranks are recorded.
+# arena_ddp.sh TREE OUT - two GPUs under the arena: DistributedDataParallel over NCCL gives the losses that it gives without,
+# collectives and copies carry the right words, both ranks are recorded.
 #
-# TREE: an installed vramscope.  OUT gets ddp.tgz: logs, facts and recordings.  Each job once with PyTorch's allocator and once
-# with the arena, NCCL sharing memory as it likes (cuMem) and by the older way (CUDA IPC: NCCL_CUMEM_ENABLE=0).  Takes about
-# two minutes; exit 77 without two GPUs.
+# Each job with PyTorch's allocator and with the arena, NCCL sharing memory by cuMem and by CUDA IPC (NCCL_CUMEM_ENABLE=0). OUT gets
+# ddp.tgz. Two minutes; exit 77 without two GPUs.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out"

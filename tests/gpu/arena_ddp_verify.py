@@ -1,7 +1,4 @@
-"""Whether the jobs of arena_ddp.sh trained alike, how fast, and what was recorded of each rank.
-
-    arena_ddp_verify.py FOLDER
-"""
+"""arena_ddp_verify.py FOLDER - whether the jobs of arena_ddp.sh trained alike, how fast, and what was recorded of each rank."""
 import glob
 import json
 import os

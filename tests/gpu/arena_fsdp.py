@@ -1,14 +1,11 @@
-"""Two GPUs train one model with FSDP under each allocator: collectives run on a stream of their own, and memory goes between it and the
-stream of the computation.
+"""Two GPUs train one model with FSDP under each allocator: memory goes between the collectives' stream and the computation's.
 
     arena_fsdp.py TREE OUT [--rounds N] [--seconds N] [--only CONFIGURATIONS]
     arena_fsdp.py --work (started by it, once for each rank)
---cpu: a tiny model without a GPU, for a test of this script.
 
-The model is that of arena_train.py's single decoder, sharded block by block; sequence lengths change from step to step, and a round
-of steps repeats itself.  The configurations take turns, a round each, so that all meet the same clock; the first round of
-each is not counted.  "arena-nowaits" is the arena with VRAMSCOPE_ARENA_WAITS=off: no stream is ever made to wait for memory.
-Says of each the step's median, with the least and the greatest of the rounds' medians, and the peaks of rank 0.
+Configurations take turns, a round each; the first round is not counted. In "arena-nowaits" no stream is ever made to wait for
+memory. A line for each: the step's median, least and greatest of the rounds' medians, peaks of rank 0. --cpu: a tiny model, to try
+the script.
 """
 import argparse
 import json

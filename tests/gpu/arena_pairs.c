@@ -1,16 +1,13 @@
 /*
- * arena_pairs.c - what an allocation and its free cost the host, from whatever serves them, at several thread
- * counts.
+ * arena_pairs.c - what an allocation and its free cost the host, from whatever serves them, at several
+ * thread counts.
  *
- *   arena_pairs async|torch|plain [ROUNDS [SECONDS [MOST [THREADS]]]]
+ *     arena_pairs async|torch|plain [ROUNDS [SECONDS [MOST [THREADS]]]]
  *
- * async: cuMemAllocAsync and cuMemFreeAsync on a stream of each thread's own; torch: vramscope_torch_malloc
- * and vramscope_torch_free, which the preloaded library exports; plain: cuMemAlloc and cuMemFree.  Each
- * thread keeps 64 blocks of 512 B to 8 MiB, frees one of them and allocates one of that size, over and over,
- * after a warm-up: everything comes from what is cached.  Nothing is launched, so streams are always done.
- * MOST is how many pairs a round has at most, all threads together; rounds are then 0.2 s apart, so that what
- * records them keeps up.  THREADS: only so many.  Prints a line per thread count: the median over the rounds,
- * with least and greatest.
+ * async: cuMemAllocAsync on a stream of each thread's own; torch: vramscope_torch_malloc of the preloaded
+ * library; plain: cuMemAlloc. Each thread turns over 64 blocks of 512 B to 8 MiB that come from what is
+ * cached; nothing is launched. MOST pairs a round, 0.2 s apart, so that what records them keeps up. Medians
+ * of the rounds, with least and greatest.
  */
 #define _GNU_SOURCE
 #include "arena_torch.h"

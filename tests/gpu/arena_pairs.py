@@ -1,8 +1,5 @@
-"""What an allocation and its free cost in PyTorch's own caching allocator: arena_pairs.c's loop in arena_torch_pairs.cpp.
-
-    arena_pairs.py [ROUNDS [SECONDS]]
-
-Builds the loop against PyTorch's headers (2 to 10 s), so that no Python and no tensor is in the figure.
+"""arena_pairs.py [ROUNDS [SECONDS]] - the loop of arena_pairs.c on PyTorch's own caching allocator: arena_torch_pairs.cpp, built
+against PyTorch's headers.
 """
 import ctypes
 import os

@@ -1,10 +1,7 @@
-"""arena_recorded.py - what the recordings of the arena's measurements say: peaks, and calls of the driver.
+"""arena_recorded.py DB... - peaks and calls of the driver, as recordings of the arena's measurements say them; JSON, a line a file.
 
-    arena_recorded.py DB...     prints it as JSON, a line a file
-
-calls_per_1000 counts the driver's calls for memory that were made per 1000 blocks allocated or freed, in the last third
-of these.  Of the arena its own counters say so (every create, map, set access, unmap, release); of other allocators
-what was recorded of the same calls, and of allocations and frees.
+calls_per_1000: the driver's calls for memory per 1000 blocks allocated or freed, in the last third of these. The arena counts its
+own; of others the recorded calls count.
 """
 import json
 import sqlite3

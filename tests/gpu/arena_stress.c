@@ -2,19 +2,15 @@
  * arena_stress.c - device memory under a workload in which a block that is reused too early shows as a wrong
  * word.
  *
- *   arena_stress [--seconds N] [--ops N] [--threads N] [--streams N] [--largest MIB] [--live MIB] [--seed N]
- *                [--plant late|race] [--by driver|torch]
+ *     arena_stress [--seconds N] [--ops N] [--threads N] [--streams N] [--largest MIB] [--live MIB] [--seed
+ * N]
+ *                  [--plant late|race] [--by driver|torch]
  *
- * Every block is filled by a kernel with words of its own, used on several streams, copied, handed to other
- * threads, checked by a kernel, and freed: on the stream that used it last, on another one that waits for it,
- * or by cuMemFree.  Streams are delayed at random, end, and begin again.  Nobody waits for the device but
- * cuMemFree, so that long queues stand between what the host frees and what the device still does.
- *
- * --by torch takes blocks from vramscope_torch_malloc, as PyTorch does: then other streams' uses are told by
- * vramscope_torch_record_stream, and a free waits for nobody.
- *
- * --plant shows that a wrong reuse would be seen: `late` checks some blocks a little after they were freed,
- * `race` frees some while another stream, which nobody waits for, has yet to check them.
+ * A kernel fills each block with words of its own. It is used on several streams, copied, handed to other
+ * threads, checked by a kernel and freed: on its last stream, on one that waits, or by cuMemFree. Nobody
+ * else waits for the device, so long queues stand between the host and it. --by torch allocates as PyTorch
+ * does. --plant shows that a wrong reuse is seen: `late` checks some blocks after their free, `race` frees
+ * some while another stream has yet to check them.
  *
  * Exit status 0: every word was right; 1: some were not; 3: the driver refused something.
  */

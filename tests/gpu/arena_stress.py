@@ -2,10 +2,9 @@
 
     arena_stress.py [--seconds N] [--threads N] [--streams N] [--largest MIB] [--live MIB] [--seed N] [--plant]
 
-A tensor is written on one stream, used on others, which record_stream tells the allocator, and dropped while they still
-work on it: streams are made slow at random.  Checks allocate temporaries, as programs do, and
-some tensors are freed by the threads of a backward.  --plant leaves record_stream out for some: then wrong words
-must be found.  Exit status 0: all words were right; 1: some were not; 2: it went wrong otherwise.
+A tensor is dropped while other streams, which record_stream told the allocator, still work on it; some are freed by threads of a
+backward. --plant leaves record_stream out for some. Exit status 0: all words were right; 1: some were not; 2: it went wrong
+otherwise.
 """
 import argparse
 import math

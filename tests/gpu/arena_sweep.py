@@ -1,19 +1,13 @@
-"""A sweep over sequence lengths: peak of allocated and reserved memory, and the speed, of a real model under each allocator.
+"""A sweep over sequence lengths: peaks of allocated and reserved memory, and the speed, of a Llama 3.2 1B in bf16 under each
+allocator.
 
-    arena_sweep.py TREE OUT [--values 1,101,...] [--only CONFIGURATIONS of arena_configs.py] [--iterations N] [--batch N] [--seconds N]
+    arena_sweep.py TREE OUT [--values 1,101,...] [--only CONFIGURATIONS] [--iterations N] [--batch N] [--seconds N]
     arena_sweep.py --table OUT/sweep.tsv
     arena_sweep.py --work (started by it)
 
-The model is transformers' LlamaForCausalLM with the sizes of Llama 3.2 1B and random weights in bf16; an iteration is forward,
-backward and a fused AdamW step.  All allocators measure a point in turn, in another order at each point.
-
-Two series, because those who make such curves mean either:
-reset   before each point the caches are given back and the peaks reset: what a run of that length alone would reserve, without
-        paying for a process each.
-kept    nothing is given back, and the lengths come in a random order, the same for each allocator: what a job with changing lengths
-        reserves.  The peak of reserved is the whole process's so far, and only grows.
-sweep.tsv: a row allocator, series, sequence length, allocated peak, reserved peak (bytes), iterations a second, loss.
-scripts/arena_sweep_plot.sh draws it.
+Allocators measure each point in turn. Two series: "reset" gives back the caches before each point, as a run of that length alone;
+"kept" gives nothing back, in a random order of lengths, and its reserved only grows. A row of sweep.tsv: allocator, series, length,
+allocated and reserved peak in bytes, iterations a second, loss. scripts/arena_sweep_plot.sh draws it.
 """
 import argparse
 import json

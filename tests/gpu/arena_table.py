@@ -3,16 +3,13 @@
     arena_table.py TREE OUT [--workloads single,multi,varied,light,lengths] [--only CONFIGURATIONS] [--cycles N] [--seconds N]
     arena_table.py --table OUT/table.json
 
-All configurations of arena_configs.py run the same training (arena_train.py) at the same time, but in turn: a cycle of steps
-in one process, then in the next, in another order each round, so that whatever drifts drifts for all.  OUT gets
-table.json, rewritten after each round, and table.txt.
+All run the training of arena_train.py, a cycle of steps in turn, in another order each round. Columns:
 
-live        the greatest sum of living blocks, each rounded up to 512 bytes, as the allocator itself counts them
-reserved    the most that it held of the device: PyTorch's counter (of cudaMallocAsync: its pool's high-water mark), or the arena's granules
-ratio       reserved / live
-process     what the driver (NVML) says that the process uses in the end, less what it used after its first tensor
-calls       of the driver for memory, per 1000 blocks allocated or freed, in the last third of the run (arena_recorded.py)
-step ms     the median over all steps but the first cycle's, with the least and the greatest of the cycles' medians
+    live        the greatest sum of living blocks, each rounded up to 512 bytes, as the allocator counts them
+    reserved    the most that it held: PyTorch's counter (of cudaMallocAsync: its pool's high-water mark), or the arena's chunks
+    process     what NVML says of the process in the end, less what it said after its first tensor
+    calls       of the driver for memory (arena_recorded.py)
+    step ms     the median over all steps but the first cycle's, with least and greatest of the cycles' medians
 """
 import argparse
 import json

@@ -1,7 +1,4 @@
-/*
- * arena_torch.h - what the preloaded libvramscope.so exports for PyTorch, found by name: a program that is
- * not under it has none.
- */
+/* arena_torch.h - what the preloaded libvramscope.so exports for PyTorch, by name. */
 #ifndef TESTS_GPU_ARENA_TORCH_H
 #define TESTS_GPU_ARENA_TORCH_H
 

@@ -1,5 +1,5 @@
-"""arena_torch.py [NAME...] - what a program may do with PyTorch's allocator, one function each: streams, graphs, pools, out of
-memory, workers, ...  Runs those named, or all but `compiled`, and prints a line PASS or FAIL for each; with any allocator.
+"""arena_torch.py [NAME...] - what a program may do with PyTorch's allocator, a function each, with any allocator: runs those named, or
+all but `compiled`.
 """
 
 import gc

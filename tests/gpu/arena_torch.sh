@@ -1,9 +1,6 @@
 #!/usr/bin/env bash
-# arena_torch.sh TREE OUT - PyTorch on the arena, on a real GPU: everything that a program may do with an allocator (streams, graphs,
-# pools, out of memory, workers, ...).  torch_versions.sh has the same losses as with PyTorch's own, arena_ddp.sh those of two GPUs.
-#
-# TREE: an installed vramscope (bin/ lib/ share/).  OUT: folder for databases and logs.  Needs a GPU and PyTorch.
-# One line PASS or FAIL a check, then "N passed, N failed"; exit 77 without a GPU.  Takes some 2 minutes.
+# arena_torch.sh TREE OUT - PyTorch on the arena does what a program may do with an allocator (arena_torch.py). Two minutes. (Equal
+# losses: torch_versions.sh, on two GPUs arena_ddp.sh.)
 python=python3
 . "$(dirname "$0")/gpu.bash"
 log=$out/arena_torch.log

@@ -1,10 +1,6 @@
 /*
- * arena_torch_pairs.cpp - what an allocation and its free cost in PyTorch's own caching allocator, without
- * Python.
- *
- * A shared object for arena_pairs.py, built against PyTorch's headers where it is run.  The loop is that of
- * arena_pairs.c: 64 blocks of the same sizes a thread, each thread on a stream of its own, so that both are
- * compared alike.  The allocator is entered below the tensor: raw_alloc_with_stream and raw_delete.
+ * arena_torch_pairs.cpp - the loop of arena_pairs.c on PyTorch's own caching allocator, for arena_pairs.py.
+ * The allocator is entered below the tensor, by raw_alloc_with_stream and raw_delete.
  */
 #include <c10/cuda/CUDACachingAllocator.h>
 

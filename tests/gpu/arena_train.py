@@ -2,16 +2,13 @@
 
     arena_train.py --workload single|varied|lengths|light|multi [--device cpu --small]
 
-single   one decoder on one stream: sequence lengths change from one micro-batch to the next, one to four micro-batches are
-         accumulated, an evaluation without gradients follows every third step.  A cycle of ten steps repeats itself.
-varied   the same, but no cycle is like another one.
-lengths  two micro-batches a step, of 100 to 1500 tokens, each of a length of its own; no evaluation.  No cycle is like another.
-light    single with a model so small that the host's calls, not the GPU, decide how long a step takes.
-multi    ten decoders, each on a stream of its own: all forwards, then all backwards and optimizers, lengths changing; the
-         batches come from an eleventh stream.  A cycle repeats itself.
+    single   one decoder; lengths change, one to four micro-batches, an evaluation after every third step. A cycle of ten steps repeats itself
+    varied   the same, but no cycle is like another one
+    lengths  two micro-batches a step, each of a length of its own; no evaluation, no cycle is like another
+    light    single with a model so small that the host's calls decide how long a step takes
+    multi    ten decoders, each on a stream of its own; batches come from an eleventh. A cycle repeats itself
 
-Says {"ready": ...} once PyTorch is imported.  Each line "go" on standard input runs a cycle (the first one builds the
-model) and is answered by a line of JSON: step times, losses, and the counters that PyTorch has.  "end" ends.
+Says {"ready": ...} once PyTorch is imported. Each line "go" runs a cycle and is answered by a line of JSON; any other line ends it.
 Losses are the same from run to run, whoever allocates.
 """
 import argparse

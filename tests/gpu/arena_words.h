@@ -1,11 +1,9 @@
 /*
  * arena_words.h - device memory filled with words that say whose they are, and checked by the device.
  *
- * Word i of what was filled with SEED is a mix of both: words of another block differ, whatever its offset.
- * Filling, checking and delaying are kernels, in PTX that the driver compiles, so that they run on any GPU
- * and are ordered by streams alone.  What a check finds goes to a variable of the module: it must not lie in
- * memory that the allocator under test gave.  Where the driver runs no kernels (the simulated one), the host
- * does the same through copies: nothing is asynchronous then.
+ * Kernels are in PTX, so that they run on any GPU and are ordered by streams alone. What a check finds goes
+ * to a variable of the module, since it must not lie in memory of the allocator under test. Where the driver
+ * runs no kernels (the simulated one), the host does the same through copies.
  */
 #ifndef TESTS_GPU_ARENA_WORDS_H
 #define TESTS_GPU_ARENA_WORDS_H

@@ -1,10 +1,8 @@
-"""What each method takes beyond its inputs and gradients: recorded by vramscope, PyTorch's counter beside it.
+"""What each method takes beyond its inputs and gradients: recorded by vramscope, PyTorch's counters beside it.
 
-record() runs in a process under `vramscope run`: per method a range around its first call, which compiles and loads,
-and one around a later call, from an emptied cache.  read() then takes the ranges out of the database: the peak inside
-minus what was live when it began, minus the gradients that the call leaves.  PyTorch's counters are read at the same
-two moments: the framework's part of the recording must be equal to them to the byte.  What the call, or the first
-call for good, takes outside PyTorch (cuBLAS's workspace, cudaMalloc, Triton) is in the recording alone.
+record() runs under `vramscope run`: a range around a method's first call, and one around a later call from an emptied cache. read()
+takes from the database the peak inside, minus what was live when it began and the gradients that the call leaves. The framework's
+part must equal PyTorch's counters to the byte; what is taken outside PyTorch (cuBLAS, Triton) is in the recording alone.
 """
 import gc
 import json

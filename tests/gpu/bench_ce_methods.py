@@ -1,9 +1,9 @@
-"""Every way to compute the linear cross-entropy that is compared: ours, PyTorch's own, its peers' from PyPI.
+"""Every way to compute the linear cross-entropy that is compared: ours, PyTorch's own, its peers' from PyPI, each called as its own
+documentation says.
 
-METHODS is the list.  An entry's `build(case)` gives an object that is called for one loss with all gradients, keeps
-them until `release`, and says in `gradient_bytes` what of them it allocates in the call.  What is not there raises
-Absent with the reason, which becomes the method's row: a peer that is missing is never left out silently.
-Each peer is called as its own documentation says, for a mean over all tokens, on bf16 leaves that require gradients.
+An entry of METHODS is a `build(case)`: its object is called for one loss with all gradients, which it keeps until `release`;
+`gradient_bytes` is what of them the call allocates. What is not there raises Absent with the reason, which becomes the method's
+row.
 """
 import importlib
 import importlib.metadata

@@ -1,9 +1,8 @@
 """What the linear cross-entropy is measured on, and how right an answer is: shapes, inputs, fp64, relative errors.
 
-`random`: normal hidden states and labels at random, so that the softmax is nearly flat.  `peaked`: labels as frequent
-as words are (Zipf), hidden states that point at their label's row of the weight as those of a trained model do, by as
-much as makes the mean loss PEAKED_LOSS: nearly all of the gradient is in few places.  The reference is all of loss, dX
-and dW in fp64, some tokens at a time, never N x V numbers at once.
+`random`: normal hidden states, a nearly flat softmax. `peaked`: labels as frequent as words are (Zipf), hidden states that point at
+their label's row by as much as makes the mean loss PEAKED_LOSS: nearly all of the gradient is in few places. The reference is in
+fp64, some tokens at a time.
 """
 import torch
 

@@ -1,7 +1,5 @@
-"""Rows of bench_ce: the file, what is printed, the Markdown of docs/measurements/cross_entropy.md.
-
-The file is tab-separated, a line a row, its first line the names of COLUMNS; bytes are bytes, times milliseconds, an
-empty field is unknown.  Lines that begin with # say what it was measured on.  Nothing here needs PyTorch.
+"""Rows of bench_ce: the tab-separated file, what is printed, the Markdown of docs/measurements/cross_entropy.md. Bytes are bytes,
+times milliseconds, an empty field is unknown; lines with # say what it was measured on. Nothing here needs PyTorch.
 """
 import re
 import statistics

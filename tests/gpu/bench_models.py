@@ -1,26 +1,11 @@
-"""The models whose training steps are timed (cost_parts.py): each a function that returns the function that trains one step.
+"""The models whose training steps are timed or recorded: each a function that returns the function that trains one step, by make().
 
-  gpt     a decoder like nanoGPT's, 12 layers of 768, 8 x 1024 tokens, bf16: the GPU is what takes the time
-  small   a decoder of 8 layers of 512, 4 x 128 tokens, fp32: the host is (a step is a few hundred launches of microseconds)
-  cnn     separable convolutions with batch norm, whose images have another size in every step: blocks that never fit what is
-          cached, kernels that are chosen anew
-
-Two of libraries, on which nothing was tuned, by make() alone:
-
-  vit     torchvision's vision transformer, 8 layers of 384, 8 images of 64 x 64, fp32
-  gpt2    transformers' GPT-2, 8 layers of 512, 4 x 64 tokens, fp32, dropout 0.1
-
-Two that are made of many small operations, of shapes that the others lack, on which nothing was tuned either, by make() alone:
-
-  cells   two layers of LSTM cells of 256, called for each of 24 places, 16 sequences, the loss a module
-  unet    a U-Net of group norms and swishes, three depths of 16 to 64 channels, 4 images of 32 x 32, the loss a module
-
-And the decoder of `small` on as many GPUs as there are ranks (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), by make() alone:
-
-  ddp     as DistributedDataParallel
-  fsdp    each block and the whole by fully_shard
-
-The decoders have what has proved dear to watch: scaled_dot_product_attention, biased linears, layer norms.
+    gpt     a decoder like nanoGPT's, bf16: the GPU is what takes the time
+    small   a smaller decoder, fp32: the host is
+    cnn     separable convolutions, whose images have another size in every step: blocks that never fit what is cached
+    vit, gpt2      torchvision's and transformers'; nothing was tuned on these and the next two
+    cells, unet    many small operations: LSTM cells, a U-Net of group norms
+    ddp, fsdp      the decoder of `small` over the ranks that the environment names
 """
 import torch
 import torch.nn as nn

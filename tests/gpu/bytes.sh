@@ -1,7 +1,6 @@
 #!/bin/bash
-# bytes.sh TREE OUT - what an event takes on disk, with the access ledger and without, in recordings of bench_models.py's MODELS (STEPS each).
-#
-# TREE: an installed vramscope.  OUT: folder for the figures.  AT_ONCE programs run beside each other.  No test: prints figures; exit 77 without a GPU.
+# bytes.sh TREE OUT - prints what an event takes on disk, with the access ledger and without, in recordings of MODELS of
+# bench_models.py (STEPS each, AT_ONCE beside each other). No test.
 . "$(dirname "$0")/gpu.bash"
 device=${DEVICE:-cuda}
 [ "$device" = cpu ] || need

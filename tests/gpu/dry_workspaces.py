@@ -1,4 +1,4 @@
-"""dry_workspaces.py - what dry_workspaces.sh runs beside dry_workspaces_ask.c, which asks cuDNN.
+"""What dry_workspaces.sh runs beside dry_workspaces_ask.c, which asks cuDNN.
 
     dry_workspaces.py libraries                     cuDNN's version with the card's name; where PyTorch has cuDNN and what that loads
     dry_workspaces.py layers FILE                   the layers of tests/data/dnn_measured.txt, to be asked about

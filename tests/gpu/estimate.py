@@ -1,11 +1,10 @@
-"""Hugging Face models that vramscope estimate is held against.
+"""Hugging Face models with random weights that vramscope estimate is held against.
 
     estimate.py train CASE STEPS DIR [--cpu]     writes DIR/config.json as transformers does, and trains
-    estimate.py check CASE DIR DB VRAMSCOPE OUT  a table of estimate, measured, difference, as rows of Markdown, added to OUT; exit
-                                                 status 1 where a figure that is exact by formula is off by more than 5 % (a block of PyTorch's may be 1 MiB
-                                                 larger than its tensor)
+    estimate.py check CASE DIR DB VRAMSCOPE OUT  estimate, measured, difference, as rows of Markdown, added to OUT
 
-Weights are random: what a step holds does not depend on them.
+Exit status 1 where a figure that is exact by formula is off by more than 5 %: a block of PyTorch's may be 1 MiB larger than its
+tensor.
 """
 import json
 import subprocess

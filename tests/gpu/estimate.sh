@@ -1,10 +1,6 @@
 #!/bin/bash
-# estimate.sh TREE OUT - vramscope estimate beside recordings of Hugging Face models: Llama (plain, checkpointed, short), GPT-2, Qwen2, in bf16 with
-# PyTorch's AdamW. A table of estimate, measured and difference for every phase and row goes to OUT/estimate.md; what is exact by formula (parameters,
-# gradients, optimizer states at the peak) is held to 5 %: PyTorch's blocks may be 1 MiB larger than their tensors.
-#
-# TREE: an installed vramscope.  Needs a GPU, PyTorch ($TEST_PYTHON or python3) and the package transformers.  Takes about 90 s.
-# Ends with "N passed, N failed"; exit 77 without a GPU.
+# estimate.sh TREE OUT - vramscope estimate beside recordings of Hugging Face models in bf16 with PyTorch's AdamW (estimate.py):
+# OUT/estimate.md has every phase and row. 90 s.
 . "$(dirname "$0")/gpu.bash"
 need transformers
 printf '| model | figure | estimate, GiB | measured, GiB | difference |\n| --- | --- | --- | --- | --- |\n' >"$out/estimate.md"

@@ -1,8 +1,5 @@
 #!/bin/bash
-# example_train_lm.sh TREE OUT - the example on the GPU: its kernels compute what the CPU computes, and its recording
-# adds up.
-#
-# TREE: an installed vramscope.  OUT: folder for what it makes.  Exit 77 without a GPU.
+# example_train_lm.sh TREE OUT - the example on the GPU: its kernels compute what the CPU computes, and its recording adds up.
 set -u
 tree=$(realpath "$1") out=$2
 mkdir -p "$out"

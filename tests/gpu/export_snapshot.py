@@ -1,10 +1,10 @@
-"""A training loop that keeps PyTorch's own history of its allocator: SNAPSHOT.pickle is what vramscope's export is held against.
+"""A recording that is exported as a snapshot of PyTorch's, held against PyTorch's own history of the same run.
 
-    export_snapshot.py run SNAPSHOT.pickle             the loop; ends at once after the snapshot, so that nothing is freed later
+    export_snapshot.py run SNAPSHOT.pickle             a training; ends at once after the snapshot, so that nothing is freed later
     export_snapshot.py compare SNAPSHOT.pickle EXPORT.pickle
 
-Of the same run: every block is allocated and freed in the same order at the same address, no smaller than what was asked for and by
-less than the allocator may waste larger; at the end the segments, and the blocks in them, are the same.
+Every block is allocated and freed in the same order at the same address, larger than the request by no more than the allocator may
+waste; the segments and blocks at the end are the same.
 """
 import os
 import pickle

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# export_snapshot.sh TREE OUT - a recording that is exported as a snapshot of PyTorch's is what PyTorch's own history of the same run
-# says, event by event and segment by segment; with native and with expandable segments.
+# export_snapshot.sh TREE OUT - `export --format=pytorch` beside PyTorch's own history (export_snapshot.py), with native and with
+# expandable segments.
 python=python3
 . "$(dirname "$0")/gpu.bash"
 need

@@ -1,11 +1,9 @@
 #!/bin/bash
-# idle.sh TREE OUT [PROGRAM...] - what the access ledger calls idle is idle: real trainings run once recorded, and once more with the device's
-# access taken away from each block whenever that recording says that it is not used.  The second run has to end with the same losses
-# and parameters to the last bit.  A third run in which one block is taken one use too early has to die of it.  See tests/witness/witness.c.
+# idle.sh TREE OUT [PROGRAM...] - what the access ledger calls idle is idle: a training runs recorded, and again with the device's
+# access taken from each block while that recording says that it is not used. The second run must end with the same losses and
+# parameters to the last bit; a third, in which one block is taken one use too early, must die of it.
 #
-# TREE: an installed vramscope with the component "witness" (tests/witness/CMakeLists.txt).  Needs PyTorch, torchvision, transformers and
-# torch_geometric ($TEST_PYTHON or python3); what lacks its package is skipped with a line.  About two minutes.  Ends with
-# "N passed, N failed"; exit 77 without a GPU.
+# TREE has the component "witness" (tests/witness/witness.c). Programs whose package is missing are skipped. Two minutes.
 . "$(dirname "$0")/gpu.bash"
 shift 2
 programs=("$@")

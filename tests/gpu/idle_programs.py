@@ -1,10 +1,8 @@
-"""idle_programs.py NAME - small trainings for tests/gpu/idle.sh, the same in each run to the last bit; prints the losses and a hash of the parameters.
+"""idle_programs.py NAME - small trainings for idle.sh, the same in each run to the last bit; prints the losses and a hash of the
+parameters.
 
-Each tensor is an allocation of its own there (PYTORCH_NO_CUDA_MEMORY_CACHING=1).
-
-PyTorch's attention (cuDNN's, flash, memory-efficient) sums the queries' gradients in any order unless it must be deterministic, and then
-an operator that cannot be is an error; where it may be a warning ("warn_only") attention stays as it was.  Programs with attention
-are therefore STRICT.
+PyTorch's attention sums the queries' gradients in any order unless it must be deterministic ("warn_only" is not enough), and then
+an operator that cannot be is an error. So programs with attention are STRICT, and others not.
 """
 import hashlib
 import sys

@@ -5,8 +5,6 @@
                                           ring=SHARE (old entries were dropped), python (frames of Python alone); python-late=SHARE
     import_roles.py check CASE RUN.db OUT.json IMPORT.db [LEAST]   a table for the bytes at the import's peak; exit status 1 where a role that is said is
                                           right for less than LEAST (0.99) of its bytes
-
-Cases: those of roles.py (llama, cnn, checkpoint, accumulate), and others.
 """
 import collections
 import json

@@ -1,9 +1,6 @@
 #!/bin/bash
-# import_roles.sh TREE OUT [CASE...] - what an imported snapshot's call stacks and lifetimes say of its blocks, against what PyTorch and
-# saved_tensors_hooks said in the same process: a table for each program and each way to record it, under OUT too.
-#
-# TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3), torchvision and transformers.  About two minutes.  Ends with
-# "N passed, N failed"; exit 77 without a GPU.
+# import_roles.sh TREE OUT [CASE...] - what an imported snapshot's call stacks and lifetimes say of its blocks, against PyTorch's word
+# (import_roles.py): a table for each program and each way to record it. Needs torchvision and transformers; two minutes.
 . "$(dirname "$0")/gpu.bash"
 need
 shift 2

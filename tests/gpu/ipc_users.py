@@ -4,7 +4,7 @@
     sudo python3 tests/gpu/ipc_users.py                                                         the driver's own
     sudo LD_PRELOAD=.../libvramscope.so VRAMSCOPE_ALLOCATOR=arena python3 tests/gpu/ipc_users.py    the arena's
 
-Ends with 1 unless every pair's memory was opened and its words were right on both sides; with 77 where it is not root's.
+Exit status 1 unless all words were right; 77 where it is not root's.
 """
 import ctypes
 import os

@@ -1,17 +1,12 @@
 #!/bin/bash
 # kernels.sh TREE OUT - the linear cross-entropy on the GPU: right, and clean under compute-sanitizer.
 #
-# TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT: folder for logs.  Needs NumPy,
-# and PyTorch for its cuBLASLt.  KERNELS_PARTS says what is run; default
-# "check memcheck racecheck synccheck".  KERNELS_GROUPS: of the checks only these groups, separated by commas.
-# KERNELS_SHARES=N: under a sanitizer the cases are dealt to N processes beside each other, as most of the time is the
-# processor's.  KERNELS_SECONDS: each sanitizer's limit, instead of its own.  Exit 77 without a GPU.
+# KERNELS_PARTS (check memcheck racecheck synccheck) and KERNELS_GROUPS (separated by commas) say what is run. KERNELS_SHARES=N deals
+# the cases to N processes beside each other under a sanitizer. KERNELS_SECONDS: each sanitizer's limit. Needs NumPy, and PyTorch for
+# its cuBLASLt; TREE's kernels were built with nvcc.
 #
-# racecheck and synccheck are judged by sanitizer_verdict.py: what they report in cuBLAS's kernels is counted, a report in
-# ours fails, and a race that is planted must be seen.  Groups that launch the same kernels again from several streams,
-# threads or a graph are left out there: racecheck died of two threads that launch at once.  initcheck is not run: what
-# matrix products write by bulk copies would be "uninitialised" to it; instead every buffer that may not be read begins
-# as NaN in the checks.
+# racecheck died of two threads that launch at once, so groups that launch from several are left out there. initcheck is not run: it
+# takes what matrix products write by bulk copies for uninitialised. Instead every buffer that may not be read begins as NaN.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out"

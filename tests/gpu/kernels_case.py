@@ -1,8 +1,7 @@
 """One problem with random inputs, what the double reference says of it, and a run of it; for the checks beside it.
 
-An output that is not wanted has to keep its bytes, every buffer has a guard behind it, and what a run may only write is
-filled with NaN before.  The error of a gradient that is added to what was there is relative to both, not to their sum:
-each is rounded to 16 bits, and what they leave of each other may be as small as that.
+An output that is not wanted keeps its bytes, every buffer has a guard behind it, and what a run may only write is NaN before. The
+error of a gradient that is added to what was there is relative to both, not to their sum: they may cancel.
 """
 import sys
 

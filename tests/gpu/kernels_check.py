@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
-"""kernels_check.py LIBRARY cpu|cuda [--quick] [--planted] [--share K/N] [--without|--only GROUP,...]: the linear cross-entropy against its double reference.
+"""kernels_check.py LIBRARY cpu|cuda [--quick] [--planted] [--share K/N] [--without|--only GROUP,...]: the linear cross-entropy against
+its double reference.
 
-Here: every option, type and reduction; shapes that reach every kernel; every chunk size gives the same answer; two runs
-the same bits.  kernels_regimes.py has the softmax's regimes, kernels_parts.py a vocabulary in parts, kernels_products.py the products,
-kernels_hostile.py has what goes wrong, options in combination, and how the library is shared.  Needs
-NumPy, not PyTorch: under compute-sanitizer use --quick.  --planted begins with a kernel of our prefix that has a race,
-for racecheck to find.  --share K/N makes every N-th case from K (0 to N-1) on: N processes beside each other make all.  --emulated leaves out what tests/emulated is no test of, or is too slow for.  `--digest` prints
-only the bits of some results.
+Here are options, types, reductions, shapes and chunks; the other groups lie in kernels_*.py. Needs NumPy, not PyTorch. --quick:
+under compute-sanitizer. --planted begins with a kernel that has a race, for racecheck to find. --share K/N: every N-th case from K
+on. --emulated leaves out what tests/emulated is no test of, or is too slow for. --digest prints only the bits of some results.
 """
 import os
 import sys

@@ -1,5 +1,6 @@
-"""What kernels_check.py does besides: options in combination, what is not wanted, bad labels and buffers, NaN, peaked
-softmax, and one library shared by contexts, streams, graphs and processes."""
+"""What kernels_check.py does besides: options in combination, what is not wanted, bad labels and buffers, NaN, and one library shared
+by contexts, streams, graphs and processes.
+"""
 import hashlib
 import subprocess
 import sys

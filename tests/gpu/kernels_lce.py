@@ -1,7 +1,4 @@
-"""The C interface of the linear cross-entropy for Python, by ctypes alone, and memory of host or GPU to call it on.
-
-Used by the tests and benchmarks beside it; with NumPy, without PyTorch.
-"""
+"""The C interface of the linear cross-entropy by ctypes, and memory of host or GPU to call it on; with NumPy, without PyTorch."""
 import ctypes as C
 import numpy as np
 

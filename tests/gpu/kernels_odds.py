@@ -1,14 +1,8 @@
 """A part of kernels_check.py: odds in the place of bf16 logits (kernels/cuda/odds.cuh), where they are likely to go wrong.
 
-The labels' share of dweight: of classes with one token, with 60, with 200, with 300 in rows of several slices, and with all of them; in rows that are no
-multiple of a slice, added to old values, or summed in fp32 over chunks.  What odds are relative to: rows whose label is
-more than 2^64 times less probable than another class, beside rows where it is not.  x times the factors: in the gathered
-rows (OURS), and in the caller's rows of dinput where cuBLASLt makes the gradients (BESIDE).
-
-Odds by slabs, in rows of dinput (SEGMENTS): the same, where dweight is added to in fp32.
-
-Odds in rows of dweight (LENT): all of this, the softmax's regimes too, where the classes of those rows get their odds again
-at the end, in stages whose last slab is narrower, with sums that chunks have left.
+The labels' share of dweight, for classes with one to all of the tokens. What odds are relative to: rows whose label is more than
+2^64 times less probable than another class. Odds by slabs in rows of dinput (where dweight is added to), and in rows of dweight,
+whose classes get their odds again at the end, in stages whose last slab is narrower.
 """
 import numpy as np
 import kernels_lce as K

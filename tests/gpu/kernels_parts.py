@@ -1,12 +1,8 @@
-"""What kernels_check.py does besides: a vocabulary whose rows several ranks hold, all of them here in turn.
+"""What kernels_check.py does besides: a vocabulary whose rows several ranks hold, all of them here in turn. Together they must be what
+the reference says of the whole vocabulary, and the loss has the same bits on every rank.
 
-Each rank's first run gives its partial result; they are put side by side, as an all-gather would; each rank's second run
-makes loss, entropies, its own rows' gradients and its share of dinput.  Together that is what the reference says of the
-whole vocabulary, and the loss has the same bits on every rank.
-
-With LCE_EXCHANGE a rank's two runs are one, in which it asks for the exchange of each chunk.  As all ranks are one process
-here, each runs twice: what it wants to send is noted; then it is given what all have noted, at the very moment when it
-asks to wait for it, and not before.
+With LCE_EXCHANGE a rank's two runs are one, in which it asks for the exchange of each chunk. As all ranks are one process here,
+each runs twice: first what it sends is noted; then it is given all ranks' notes, when it asks to wait for them and not before.
 """
 import numpy as np
 import kernels_lce as K

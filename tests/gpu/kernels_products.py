@@ -1,9 +1,7 @@
 """What kernels_check.py does besides: the products that skip ignored tokens (Hopper), and cuBLASLt's in their place.
 
-Sizes are such that every kind of tile occurs: whole, cut at the tokens, at the classes, at the hidden size, split over k;
-counts from none to all, with blocks of 64 rows that are full, begun or empty; tiles of either width.  Each is also run with cuBLASLt's
-products, which other GPUs have: both are held to the same double reference.  The workspace is full of NaN before, so
-whoever reads a row that nobody wrote is found out.
+Sizes are such that every kind of tile occurs, whole, cut and split over k, of either width; counts go from none to all. The
+workspace is full of NaN before, so whoever reads a row that nobody wrote is found out.
 """
 import kernels_lce as K
 from kernels_case import NAMES, Case, differ, mine, problem, report

@@ -1,13 +1,10 @@
-"""What kernels_check.py does besides: exactness in every regime of the softmax, beside PyTorch's eager loss.
+"""What kernels_check.py does besides: exactness in every regime of the softmax (flat, peaked, masked, logits of +-1e4, duplicates
+...), beside PyTorch's eager loss.
 
-Each cell of the table is a way in which logits lie: flat, peaked until the mean loss is a millionth, masked by -inf,
-logits of +-1e4, a label whose row of the weight occurs again.  In each, loss and gradients may be off by no more than
-the eager loss's own error, 5 % and 1e-4: bf16 logits, log-softmax in fp32, gradient in bf16, as PyTorch does it (here
-with NumPy, products summed in double); or, where that is more, than exact arithmetic on the same bf16 logits: fp32 loses
-small losses, which can make up for what the logits' rounding has added.  With fp32 logits the loss is right to a thousandth, but for what fp32 can
-say of a logit: sums of bf16 products are off by about 2^-24 of their size, so a logit of 1e4 by 1e-3, and so is
-a loss that is small beside it.  The same holds for the entropy, for the gradients of a loss with an entropy in it,
-and for a vocabulary whose halves two ranks hold, and at a temperature.
+Loss, gradients and entropies may be off by no more than the eager loss's own error, 5 % and 1e-4 (bf16 logits, log-softmax in fp32,
+gradient in bf16, here with NumPy); or, where that is more, than exact arithmetic on the same bf16 logits. With fp32 logits the loss
+is right to a thousandth, but for what fp32 can say: sums of bf16 products are off by about 2^-24 of their size, so a logit of 1e4
+by 1e-3, and so is a loss that is small beside it.
 """
 import numpy as np
 import kernels_lce as K

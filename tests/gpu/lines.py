@@ -4,9 +4,8 @@
     lines.py layers WITNESS      trains; with each block stands what PyTorch's ModuleTracker has open
     lines.py compare lines|layers DB WITNESS
 
-A witness says its word with torch.cuda.memory._set_memory_metadata, and PyTorch's memory history has it beside each block.
-Without a GPU the program can be tried with cpu_blocks.c of tests/e2e/frameworks, which keeps them
-as well.
+A witness's word goes into PyTorch's memory history (_set_memory_metadata). Without a GPU cpu_blocks.c of tests/e2e/frameworks keeps
+it.
 """
 import collections
 import json

@@ -1,11 +1,6 @@
 #!/usr/bin/env bash
-# lines.sh TREE OUT - the forward's lines and the layers of a recording against witnesses in Python.
-#
-#   lines    blocks born in backward have the line of the forward that made their node, as PyTorch's anomaly mode remembers it;
-#            preloaded alone, and with STACKS=all
-#   layers   each block has the module that was open, as PyTorch's ModuleTracker has it
-#
-# TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU and PyTorch (and transformers, for a Llama).  Ends with "N passed, N failed"; exit 77 without a GPU.
+# lines.sh TREE OUT - blocks born in backward have the forward's line that made their node, as PyTorch's anomaly mode remembers it;
+# each block has the module that was open, as ModuleTracker has it (lines.py). A Llama needs transformers.
 . "$(dirname "$0")/gpu.bash"
 need
 for stacks in ${STACKS:-python all}; do

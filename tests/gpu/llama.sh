@@ -1,10 +1,9 @@
 #!/bin/bash
-# llama.sh TREE OUT - a decoder like Llama 3 with the eager and with the fused loss: what the logits cost, predicted and
-# measured, at several token counts; that training goes the same way; and a model for which the fused loss does little.
+# llama.sh TREE OUT - a decoder like Llama 3 with the eager and with the fused loss: what the logits cost, predicted and measured, at
+# several token counts; that training goes the same way; and a model for which the fused loss does little.
 #
-# TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT gets llama.tgz (tables, losses,
-# the recordings of 8192 tokens) and llama.tsv, which scripts/llama_plot.sh draws.  Needs PyTorch and about 90 GiB of GPU memory.
-# LLAMA_PARTS (default "binding sweep losses counter") says what is run.  Takes about 4 minutes.  Exit 77 without a GPU.
+# OUT gets llama.tgz and llama.tsv, which scripts/llama_plot.sh draws. LLAMA_PARTS (binding sweep losses counter) says what is run.
+# Needs 90 GiB, and TREE's kernels built with nvcc; 4 minutes.
 python=python3
 . "$(dirname "$0")/gpu.bash"
 parts=" ${LLAMA_PARTS:-binding sweep losses counter} "

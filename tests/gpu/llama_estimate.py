@@ -1,17 +1,11 @@
-"""llama_estimate.py - how much memory a training step of examples/torch_llama.py takes, from formulas alone.
+"""How much memory a training step of examples/torch_llama.py takes, from formulas alone; nothing is measured or fitted.
 
-Nothing here is measured or fitted; each term is a tensor that PyTorch must hold.  Where the terms come from:
+    16 bytes a parameter       mixed-precision Adam: 2 weight + 2 gradient + 4 master + 4 + 4 moments (ZeRO, 1910.02054)
+    2 b s h a layer            the input that gradient checkpointing keeps (Korthikanti et al., 2205.05198); this model's is not estimated with it
+    3 x 4 b s V                an eager loss in fp32: log-softmax, its gradient, the logits' gradient; in the forward 2 + 4 + 4
+    cuBLAS                     32 MiB a handle of PyTorch's and 32 of cuBLAS's own, for each of two threads; seen on an H200 (PyTorch 2.11)
 
-  16 bytes a parameter       mixed-precision Adam: 2 weight + 2 gradient + 4 master + 4 + 4 moments (ZeRO, 1910.02054)
-  2 b s h a layer            the input that gradient checkpointing keeps (Korthikanti et al., 2205.05198); this model's
-                             is not estimated with it
-  3 x 4 b s V                an eager loss in fp32: log-softmax, the gradient by it, the gradient by the logits; in the
-                             forward 2 + 4 + 4 instead: logits in bf16, in fp32, log-softmax
-  what a layer keeps         counted over the operations of the model: see kept_by_layer
-  cuBLAS                     32 MiB a handle of PyTorch's (its default on Hopper) and 32 MiB of cuBLAS's own, for each of
-                             the two threads that multiply; seen in every recording of PyTorch 2.11 on an H200
-
-A step's peak is the highest of the moments in moments().  All sizes in bytes; N tokens, H hidden, F ffn, V vocabulary.
+A step's peak is the highest of moments(). Sizes in bytes; N tokens, H hidden, F ffn, V vocabulary.
 """
 
 from dataclasses import dataclass

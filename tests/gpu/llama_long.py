@@ -1,11 +1,10 @@
-"""llama_long.py - each part of a long-context step beside its formula: what llama_long.sh prints.
+"""Each part of a long-context step beside its formula: what llama_long.sh prints.
 
-  estimate TOKENS LAYERS               before anything runs
-  table TOKENS LAYERS DB FACTS         the recording's figures beside it; fails where a part is off by more than 3 %, where
-                                       PyTorch's own peak is another, or where the recording is not complete
+    llama_long.py estimate TOKENS LAYERS               before anything runs
+    llama_long.py table TOKENS LAYERS DB FACTS         fails where a part is off by more than 3 %, PyTorch's peak is another, or events are lost
 
-The model is that of examples/torch_llama.py with --offload: of a layer its input alone is kept, in the host's memory, and
-the layer is computed again in the backward.  P parameters, N tokens, H hidden, F ffn, L layers, V vocabulary; bytes.
+The model is that of examples/torch_llama.py with --offload: of a layer its input alone is kept, in the host's memory. P parameters,
+N tokens, H hidden, F ffn, L layers, V vocabulary; bytes.
 """
 import json
 import os

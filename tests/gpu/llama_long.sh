@@ -1,16 +1,14 @@
 #!/bin/bash
-# llama_long.sh TREE OUT - a whole Llama 3.1 8B (32 layers, random weights, bf16) trains on one sequence of 131,072 tokens
-# within what a GPU of 80 GiB has: fused loss, checkpoints and optimizer states in the host's memory (examples/torch_llama.py
-# --offload).  Two recorded steps, each part's bytes beside its formula; then the same with the eager loss, and with nothing
-# offloaded, as far as they go: the report says where each ended.
+# llama_long.sh TREE OUT - a whole Llama 3.1 8B (random weights, bf16) trains on one sequence of 131,072 tokens within what a GPU of
+# 80 GiB has: fused loss, checkpoints and optimizer states in the host's memory. Then the same with the eager loss, and with nothing
+# offloaded, as far as they go.
 #
-# TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT gets llama_long.txt, the recordings
-# (*.db) and facts (*.json), of which scripts draw the pictures:  vramscope plot --by=phase -o long.svg long.db
-#   LLAMA_LONG_TOKENS   tokens (default 131072)      LLAMA_LONG_LAYERS   (default 32)
-#   LLAMA_LONG_LIMIT    GiB for PyTorch (default 78: of a GPU's 80 the context and others need some)
-#   LLAMA_LONG_SECONDS  for everything (default 270: what is not begun by then is said to be missing)
-# Needs PyTorch, that much memory on the first GPU, and 70 GiB of host memory that can be pinned.  About 60 s a step on an
-# H200.  Where there are two GPUs, the runs that end for want of memory go beside it on the other.  Exit 77 without a GPU.
+#     LLAMA_LONG_TOKENS   tokens (131072)      LLAMA_LONG_LAYERS   (32)
+#     LLAMA_LONG_LIMIT    GiB for PyTorch (78: of a GPU's 80 the context and others need some)
+#     LLAMA_LONG_SECONDS  for everything (270)
+#
+# OUT gets llama_long.txt, recordings and facts. Needs 70 GiB of host memory that can be pinned; 60 s a step on an H200. Where there
+# are two GPUs, the runs that end for want of memory go beside it. TREE's kernels were built with nvcc.
 python=python3
 . "$(dirname "$0")/gpu.bash"
 need

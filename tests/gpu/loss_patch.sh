@@ -1,14 +1,11 @@
 #!/bin/bash
-# loss_patch.sh TREE OUT - vramscope.patch_loss on a GPU: eight Hugging Face models of middle size with random weights.
+# loss_patch.sh TREE OUT - vramscope.patch_loss on a GPU: eight Hugging Face models of middle size train fifty steps with it and twice
+# without; peaks before and after against the bound of the report; the tests of the operator and of the patch, with two GPUs under
+# DDP, FSDP1 and FSDP2 too.
 #
-# Fifty steps with the patch and twice without it; the peak before and after as vramscope records it, against the bound that the
-# report of the run before says; the tests of the operator and of the patch on the GPU (torch.compile among them), and, where
-# there are two, under DDP, FSDP1 and FSDP2.  Nothing is timed, so it all runs side by side.
-#
-# TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT gets loss_patch.txt (the table) and
-# loss_patch.tgz (facts, reports, logs).  Needs PyTorch and transformers for python3, and 60 GiB of GPU memory (120: faster).
-# Takes about two minutes.  LOSS_PATCH_PARTS (default "tests losses memory") and LOSS_PATCH_MODELS (default all
-# eight) say what is run.  Exit 77 without a GPU; LOSS_PATCH_TRY=1 tries the losses alone, on the CPU at sizes of no meaning.
+# OUT gets loss_patch.txt and loss_patch.tgz. LOSS_PATCH_PARTS (tests losses memory) and LOSS_PATCH_MODELS say what is run. Needs
+# transformers and 60 GiB (120: faster); two minutes. LOSS_PATCH_TRY=1 tries the losses alone, on the CPU. TREE's kernels were built
+# with nvcc.
 python=python3
 . "$(dirname "$0")/gpu.bash"
 try=${LOSS_PATCH_TRY:-}

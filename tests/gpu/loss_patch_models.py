@@ -1,22 +1,13 @@
-"""loss_patch_models.py - vramscope.patch_loss on Hugging Face models of middle size, for loss_patch.sh.
+"""vramscope.patch_loss on Hugging Face models of middle size, for loss_patch.sh.
 
-    losses NAME OUT         the same 50 steps twice without the patch and once with it, in one process; where these part,
-                            more without it, with every gradient rounded elsewhere
+    losses NAME OUT         the same 50 steps twice without the patch and once with it; where these part, more without it, rounded elsewhere
     memory NAME LOSS OUT    4 steps, to be recorded by vramscope; LOSS: eager or patched
     table WORK PARTS...     of what these left in WORK; 1 where anything is wrong
 
-Weights are random, vocabularies those of real tokenizers, text.  Everything in bf16 with PyTorch's fused AdamW.
-
-A model whose loss jumps while it learns (GPT-2 at this rate, without warm-up) makes of any rounding a different run: bits
-that differ once are percents ten steps later.  A second run without the patch says nothing of that where it repeats the
-first bit by bit.  So of a model whose losses part by more than LIMIT, the same run is made with the loss multiplied by 3,
-5 and 7, and the gradients divided by that: the same arithmetic, in which other bits are rounded.  How far such runs are
-apart at the end is no measure (it is as large as what there is to learn, and differs by run), but when they part is:
-differences grow tenfold in about three steps, whoever made them.  The patched run may part from the first one three steps
-before the first of these does, and has to learn nine tenths of what the first one does.  With ten steps of warm-up no
-loss jumps: so trained, the same model's losses have to be within LIMIT.
-
-LOSS_PATCH_TRY=1 tries `losses` and their table on the CPU, at sizes of no meaning.
+A model whose loss jumps while it learns (GPT-2 without warm-up) makes of any rounding a different run. So where losses part by more
+than LIMIT, the run is made again with the loss times 3, 5 and 7 and the gradients divided by that: the same arithmetic, rounded
+elsewhere. The patched run may part three steps before the first of these does (differences grow tenfold in about three steps), and
+must learn nine tenths of what the first one does. With ten steps of warm-up its losses must be within LIMIT.
 """
 import gc
 import json

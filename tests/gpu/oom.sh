@@ -1,9 +1,6 @@
 #!/usr/bin/env bash
-# oom.sh TREE OUT - PyTorch runs out of a real GPU's memory, in each of its allocators: the recorded live set is the one that
-# torch.cuda.memory_snapshot() shows at that moment, to the byte, and output and exit status are the program's own.
-#
-# TREE: an installed vramscope (bin/ lib/ share/).  OUT: folder for databases, logs, tables.  Needs a GPU and PyTorch.
-# Ends with "N passed, N failed"; exit 77 without a GPU.
+# oom.sh TREE OUT - PyTorch runs out of a real GPU's memory, in each of its allocators: the recorded live set is that of
+# torch.cuda.memory_snapshot() at that moment, to the byte, and output and exit status are the program's own.
 python=python3
 . "$(dirname "$0")/gpu.bash"
 need

@@ -1,12 +1,9 @@
-"""Runs out of GPU memory in one of several ways and writes down what the allocator itself held then.
+"""oom_program.py FACTS.json caught|uncaught|limit|loop|absorbed|cached - runs out of GPU memory, and writes down what the allocator
+held then.
 
-    oom_program.py FACTS.json caught|uncaught|limit|loop|absorbed|cached
-
-Tensors of many sizes, some of them freed again, then larger ones until the allocator gives up.  FACTS gets the blocks that
-torch.cuda.memory_snapshot() calls active, and torch's counters, taken in the handler of the exception: nothing was freed since.
-
-The last two fit in the end.  absorbed: what is cached belongs to another stream, so every allocator must give it back to the driver
-first.  cached: it belongs to the same stream, in pieces of one size, which expandable segments join and others give back.
+FACTS gets the active blocks of torch.cuda.memory_snapshot() and torch's counters, taken in the exception's handler. The last two
+fit in the end. absorbed: what is cached belongs to another stream, so every allocator must give it back first. cached: to the same
+stream, in pieces, which expandable segments join and others give back.
 """
 import json
 import random

@@ -1,4 +1,4 @@
-"""Holds the recorded out-of-memory against what the program noted of itself: oom_verify.py TREE RUN.db FACTS.json MODE."""
+"""oom_verify.py TREE RUN.db FACTS.json MODE - the recorded out-of-memory against what oom_program.py noted."""
 import json
 import sqlite3
 import subprocess

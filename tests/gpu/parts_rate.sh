@@ -1,9 +1,6 @@
 #!/bin/bash
-# parts_rate.sh TREE OUT - the rate of a vocabulary in two parts on two GPUs (parts_rate.py), and its correctness there.
-#
-# TREE: an installed vramscope whose liblinear_cross_entropy.so was built with nvcc.  OUT gets parts_rate.txt and
-# parts_rate.json.  Needs PyTorch for python3 and two GPUs with 20 GiB each.  Takes at most 270 s.  Exit 77 without.
-# PARTS_RATE_CPU=1 tries the scripts over Gloo on the CPU, at tiny sizes: rates mean nothing then.
+# parts_rate.sh TREE OUT - the rate of a vocabulary in two parts on two GPUs of 20 GiB (parts_rate.py), and its correctness there. At
+# most 270 s. PARTS_RATE_CPU=1 tries the scripts over Gloo.
 . "$(dirname "$0")/gpu.bash"
 device=cuda
 [ -n "${PARTS_RATE_CPU:-}" ] && device=cpu

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# predictions.sh TREE OUT - what `vramscope whatif --edit` says of a change, before the change is made, held against what it then took.
+# predictions.sh TREE OUT - what `vramscope whatif --edit` says of a change, before the change is made, held against what it then
+# took.
 #
-# Each model is recorded once, under PyTorch's native allocator.  Of that recording every edit is predicted, for native, for expandable
-# segments and for the arena, and written to OUT/predictions.json.  Only then the program is changed and run, under each of the three, and
-# PyTorch's own counters of allocated and reserved (of the arena: its own of what it holds) are set beside the prediction.
+# Each model is recorded once, under PyTorch's native allocator. Of that recording every edit is predicted, for native, for expandable
+# segments and for the arena (OUT/predictions.json). Only then the program is changed and run, under each of the three (peaks.jsonl,
+# table.md).
 #
-# TREE: an installed vramscope, with the fused loss.  OUT: folder for the figures (peaks.jsonl) and the table (table.md).  Needs a GPU and
-# PyTorch with transformers and torchvision; some three minutes on 16 cores.  MODELS="t5 unet mixtral lstm" or "bart gemma gru convnext efficientnet dunet" or "swin regnet opt whisper elman" or "mobilenet efficientnet2 densenet resnext"
-# or "bloom neox roberta pegasus encoder encoder32 mistral-autocast gpt2-autocast mistral qwen3" or "mpt codegen gptneo deberta gptj" (EDITS="types=bf16"): those that no rule was made on at first.  EDITS: these alone.  SECONDS_MOST: of the changed runs, 330.  Ends with the medians and "N within, N outside"; exit 77 without a GPU.
+# MODELS: names of predictions_model.py; docs/measurements/predictions.md says on which no rule was made. EDITS: these alone.
+# SECONDS_MOST: of the changed runs (330). Needs the fused loss, transformers, torchvision; three minutes on 16 cores. Ends with "N
+# within, N outside".
 . "$(dirname "$0")/gpu.bash"
 need
 export tree here python work TRITON_CACHE_DIR=$work/triton OMP_NUM_THREADS=2

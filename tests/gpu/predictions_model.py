@@ -1,9 +1,7 @@
-"""predictions_model.py MODEL [EDIT[=VALUE]...] - trains MODEL for some steps, changed as the edits say; prints PyTorch's own peaks as JSON.
+"""predictions_model.py MODEL [EDIT[=VALUE]...] - trains MODEL for some steps, changed as the edits of `vramscope whatif --edit` say;
+prints PyTorch's own peaks as JSON.
 
-What `vramscope whatif --edit` predicts of a recording of MODEL alone, this program does: predictions.sh holds one against the other.
-
-MODEL: a name of TRANSFORMERS, VISION or own(), behind some "-autocast"; docs/measurements/predictions.md says on which no rule was made.  In lengths and
-bert-lengths each batch has another length.  EDIT: the names of `vramscope whatif --edit`.
+MODEL: a name of TRANSFORMERS, VISION or own(), behind some "-autocast". In lengths and bert-lengths each batch has another length.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""predictions_table.py - the steps of predictions.sh and predictions_zero.sh that are about figures.
+"""The steps of predictions.sh and predictions_zero.sh that are about figures.
 
     gather WORK PREDICTIONS.json      what whatif said of each edit, one file
     measure WORK PEAKS.jsonl          what each run took

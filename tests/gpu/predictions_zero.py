@@ -1,7 +1,8 @@
-"""predictions_zero.py STAGE [MODEL] - a MODEL of predictions_model.py (one whose batches have one shape, in SHAPES) over the ranks that torchrun starts: prints each rank's peaks as JSON, one line a rank.
+"""predictions_zero.py STAGE [MODEL] [--cpu] - a MODEL of predictions_model.py (one of SHAPES) over the ranks that torchrun starts;
+prints each rank's peaks as a line of JSON.
 
-STAGE: 0 is DDP alone, 1 DDP with ZeroRedundancyOptimizer, 2 and 3 fully_shard of each layer and of the rest: at 2 what was gathered for forward stays until backward is through
-with it, at 3 each of both gathers it anew.  --cpu: without a GPU, over Gloo, and without figures (a try of the program itself).
+STAGE: 0 is DDP alone, 1 with ZeroRedundancyOptimizer, 2 and 3 fully_shard: at 2 what was gathered for forward stays for backward.
+--cpu: over Gloo, to try it.
 """
 import gc
 import json

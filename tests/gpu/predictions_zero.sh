@@ -1,12 +1,10 @@
 #!/bin/bash
-# predictions_zero.sh TREE OUT - what `vramscope whatif --edit zero=STAGE:RANKS` says of a recording on one GPU, held against as many GPUs.
+# predictions_zero.sh TREE OUT - what `vramscope whatif --edit zero=STAGE:RANKS` says of a recording on one GPU, held against as many
+# GPUs.
 #
-# Each model is recorded on one GPU, as predictions.sh does it.  Of that recording the stages 1, 2 and 3 over RANKS ranks are predicted, and written to OUT/zero.MODEL.json.  Only
-# then it is trained on RANKS GPUs: DDP alone (no edit: what DDP itself takes), ZeroRedundancyOptimizer, and fully_shard with what was gathered kept over forward, or not; recorded, each rank.
-#
-# TREE: an installed vramscope.  OUT: of each model the predictions, the peaks (.jsonl), the table (.md) and the recordings (.txz).  RANKS: 2, or as many as there are GPUs.
-# MODELS: llama, qwen, mixtral, gemma, opt, olmo, phi, granitemoe; "llama" unless named; all at once, a minute where RANKS x 4 x models processes have as many cores.
-# Ends with "N within, N outside" of each; exit status 1 where something is outside, 77 without as many GPUs.
+# The stages are predicted first (OUT/zero.MODEL.json); then the model trains on RANKS GPUs (2), recorded: DDP alone,
+# ZeroRedundancyOptimizer, fully_shard in two ways. MODELS: llama, qwen, mixtral, gemma, opt, olmo, phi, granitemoe; "llama" unless
+# named. Ends with "N within, N outside" of each; exit 77 without as many GPUs.
 . "$(dirname "$0")/gpu.bash"
 ranks=${RANKS:-2}
 read -ra models <<<"${MODELS:-${MODEL:-llama}}"

@@ -1,11 +1,6 @@
 #!/usr/bin/env bash
-# python_frames.sh TREE OUT - the Python lines of a recording against PyTorch's own memory history.
-#
-#   lines   a program records itself by _record_memory_history(stacks="python") and is recorded: the same blocks in the same
-#           order, and for those of threads that run Python the same frames: file, line and function
-#
-# TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU and PyTorch.
-# Ends with "N passed, N failed"; exit 77 without a GPU.
+# python_frames.sh TREE OUT - a program keeps PyTorch's own history with Python stacks and is recorded: the same blocks in the same
+# order, and the same frames where their thread runs Python (python_frames.py).
 . "$(dirname "$0")/gpu.bash"
 need
 "$python" -VV

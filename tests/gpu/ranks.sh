@@ -1,11 +1,6 @@
 #!/bin/bash
-# ranks.sh TREE OUT - two ranks, of which one holds more.  The report of their directory says which one and of what, and whose context lies on the
-# other's GPU.  `vramscope merge` of both shows the same.
-#
-#   kept    two processes on one GPU; rank 1 keeps something more
-#   fsdp    two GPUs; rank 1 takes longer sequences
-#
-# TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3).  Takes about a minute.  Ends with "N passed, N failed"; exit 77 without a GPU.
+# ranks.sh TREE OUT - two ranks, of which one holds more (ranks.py): the report of their directory says which one and of what, and
+# whose context lies on the other's GPU; `vramscope merge` of both shows the same. `fsdp` needs two GPUs. A minute.
 . "$(dirname "$0")/gpu.bash"
 need
 mkdir "$work/kept" "$work/fsdp"

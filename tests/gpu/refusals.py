@@ -1,15 +1,7 @@
-"""refusals.py - the steps of refusals.sh that are about figures.
+"""The steps of refusals.sh that are about figures; the last line of the file names them.
 
-    edits                                prints the edits that whatif is asked about
-    cases NAMES                          prints a line for each case that is named (all: for every one): CASE MODEL ALLOCATOR BASE STEPS
-    plan CASE WHOLE.db                   prints the limit in MiB under which the program dies at the place that the case is about
-    jobs WORK PREDICTIONS.json           writes what whatif said; prints a line for each changed program to run: CASE ALLOCATOR MODEL STEPS BASE LIMIT EDIT...
-    judge WORK PREDICTIONS.json OUT      prints what was said beside what happened; exit status 1 if a sentence was false, or
-                                         more than a quarter as many as were true had no answer
-    best WORK PREDICTIONS.json           checks that report names the first three changes of whatif, word for word; exit status 1 if it does not
-
-WORK has these files of each case: CASE.whole.db (recorded without a limit), CASE.limit, CASE.dead.db and .json (of the run that died), CASE.EDITS.said (whatif's
-answer), CASE.EDITS.db and .json (of the changed program).  EDITS is "all" where whatif was asked without an edit; "+" joins two edits.
+WORK has of each case CASE.whole.db, CASE.limit, CASE.dead.db and .json, CASE.EDITS.said (whatif's answer), CASE.EDITS.db and .json
+(of the changed program). EDITS is "all" where whatif was asked without an edit; "+" joins two.
 """
 import glob
 import json

@@ -1,22 +1,16 @@
 #!/usr/bin/env bash
 # refusals.sh TREE OUT - holds what `vramscope whatif` says of a program that died of out-of-memory against the same program, changed.
 #
-# Each case is a model that dies at a place of its own: in forward, at its logits, in backward, at the optimizer's first states.
-#
-#     whole    the model trains without a limit, recorded; the recording gives the limit under which it dies at that place
-#     dead     it trains under the limit and dies, recorded
-#     said     `whatif` is asked about that recording: about each edit, and about the pairs of edits that it names itself (OUT/refusals.json)
-#     changed  only then the program is changed by each edit and trains under the same limit: did the request pass, and what was left after it, or lacked?
+#     whole    the model trains without a limit; the recording gives the limit under which it dies at the case's place
+#     dead     it trains under the limit and dies
+#     said     `whatif` is asked about each edit, and about the pairs that it names itself (OUT/refusals.json)
+#     changed  only then each changed program trains under the same limit
 #     judged   both are compared (OUT/refusals.md)
 #
-# TREE is an installed vramscope, with the fused loss.  OUT also gets the recordings of the programs that died (dead.txz).
-# Needs a GPU and PyTorch with transformers and torchvision; takes some four minutes on 16 cores.
-#
-# CASES: the names of the cases, by default all (refusals.py has the names).  EDITS: what `whatif` is asked about.
-# JOBS: programs at a time, by default 14.  SECONDS_MOST: for all changed programs together, by default 200.
-# KEEP: a folder that gets all recordings.  CPU_BLOCKS: a library made of tests/e2e/frameworks/cpu_blocks.c; then the programs run on the CPU, with its blocks, and `whatif`
-# is asked about the bytes that are alive, without an allocator's placement; TREE is a build folder, which has the simulated driver.
-# Exit status 1 where a sentence was false or too many had no answer, 77 without a GPU.
+# CASES, EDITS, JOBS at a time (14), SECONDS_MOST for all changed programs (200), KEEP: a folder for all recordings. Needs the fused
+# loss, transformers, torchvision; four minutes on 16 cores. CPU_BLOCKS: a library made of tests/e2e/frameworks/cpu_blocks.c; then
+# programs run on the CPU, `whatif` is asked about what is alive, and TREE is a build folder. Exit status 1 where a sentence was false
+# or too many had no answer.
 . "$(dirname "$0")/gpu.bash"
 [ -n "${CPU_BLOCKS:-}" ] || need
 export here python work V TRITON_CACHE_DIR=$work/triton OMP_NUM_THREADS=2 CPU_BLOCKS=${CPU_BLOCKS:-} COLUMNS=400 PYTHONWARNINGS=ignore

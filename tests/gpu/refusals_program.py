@@ -1,14 +1,9 @@
-"""refusals_program.py MODEL [WORD[=VALUE]...] - trains MODEL of predictions_model.py, changed as the words say, under a limit; prints how it ended, as JSON.
+"""refusals_program.py MODEL [WORD[=VALUE]...] - trains MODEL of predictions_model.py under a limit, changed as the words say; prints
+how it ended, as JSON.
 
-A word is an edit of `vramscope whatif`, or one of these:
-
-    limit=MIB            what PyTorch may reserve
-    steps=N              4 where it is not given
-    base=BATCH:SEQUENCE  factors of the model's shape, before any edit
-    device=cpu           instead of a GPU
-
-Of a program that ran out of memory the JSON has the step and the place (model, forward, backward, optimizer) of the request, and how many states of
-parameters there were.
+A word is an edit of `vramscope whatif`, or limit=MIB of what PyTorch may reserve, steps=N, base=BATCH:SEQUENCE (factors of the
+model's shape), device=cpu. Of a program that ran out of memory the JSON has the step, the place, and how many states of parameters
+there were.
 """
 import json
 import re

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# roads.sh TREE OUT - every road to the driver, on a GPU: each program runs without the shim, preloaded and under `run`; what it
-# prints and its exit status must be the same, and its recording must hold exactly the events that verify.py is given.
+# roads.sh TREE OUT - every road to the driver, on a GPU: each program runs without the shim, preloaded and under `run`; output and
+# exit status are the same, and its recording holds exactly the events that roads/verify.py is given.
 #
-# TREE: an installed vramscope (bin/ lib/ share/).  OUT: folder for programs, databases, logs.  Needs gcc; nvcc for the roads
-# through the CUDA runtime, cupy, jax, torch for theirs: what is not there is skipped, and counted.
-# DRIVER=DIR takes the driver from DIR (the simulated one: no runtime, no frameworks).  Exit 77 without a GPU.
+# Needs gcc; nvcc, cupy, jax, torch for their roads: what is not there is skipped. DRIVER=DIR takes the driver from DIR (the simulated
+# one: no runtime, no frameworks).
 . "$(dirname "$0")/gpu.bash"
 cd "$out" || exit 1
 src=$here/roads

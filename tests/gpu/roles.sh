@@ -1,10 +1,6 @@
 #!/bin/bash
-# roles.sh TREE OUT [CASE...] - what blocks are for, by their accesses alone, against PyTorch's own word and saved_tensors_hooks: a table of
-# agreement for the bytes at the peak of a Hugging Face Llama, a CNN, gradient checkpointing, accumulation, and FSDP on two GPUs; what
-# asking PyTorch costs; and the first screen of each report, and its waste, under OUT.
-#
-# TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3); fsdp two GPUs, llama the package transformers: what is lacking is
-# skipped with a line.  Takes about a minute.  Ends with "N passed, N failed"; exit 77 without a GPU.
+# roles.sh TREE OUT [CASE...] - what blocks are for, by their accesses alone, against PyTorch's own word (roles.py), and what asking
+# PyTorch costs. OUT gets each report's first screen, and waste. fsdp needs two GPUs, llama transformers. A minute.
 . "$(dirname "$0")/gpu.bash"
 export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 # multicast can put the host's GPUs out of service
 gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)

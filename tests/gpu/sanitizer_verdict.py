@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 """sanitizer_verdict.py LOG [--planted]: what a racecheck or synccheck of kernels_check.py says of our kernels.
 
-The sanitizer looks at every kernel, cuBLAS's too: a filter by name made it die on the GPU that this was tried on.  A
-report that names a kernel of ours (lce_) fails; those in cuBLAS's alone (nvjet_) are counted by name and not ours to
-judge; one that names no known kernel fails, as nobody can say whose it is.  --planted: lce_planted_race must have been
-reported, or the sanitizer would not have seen ours either.  Also a failure: a check that failed, a run that did not end,
-a sanitizer that did not, reports that were not shown.
+The sanitizer looks at every kernel: a filter by name made it die. A report that names a kernel of ours (lce_) fails, and one that
+names no known kernel; those in cuBLAS's alone are counted. --planted: lce_planted_race must have been reported. A run or a
+sanitizer that did not end, or reports that were not shown, fail too.
 """
 import collections
 import re

@@ -1,12 +1,9 @@
 #!/usr/bin/env bash
-# sweep.sh TREE OUT - from five short recordings of a program, what it holds at other batches and lengths, and the longest that fits; then the same
-# measured, with a bisection for the longest.
+# sweep.sh TREE OUT - from five short recordings of a program, what it holds at other batches and lengths, and the longest that fits;
+# then the same measured, with a bisection for the longest.
 #
-# Programs: a Hugging Face Llama with eager attention and with sdpa, GPT-2 under autocast, Qwen2 with checkpoints, ResNet-50 and ConvNeXt over batch and image
-# size; each with PyTorch's allocator as it is and with expandable segments.  Series run beside each other, each under a limit of LIMIT bytes (torch.cuda.set_per_process_memory_fraction).
-#
-# TREE: an installed vramscope.  OUT: folder for logs.  Needs a GPU with 120 GiB, PyTorch, transformers, torchvision; about three minutes.  Ends with
-# "N within, N missed"; exit 77 without a GPU.  SERIES="gpt2-native": these alone.
+# Programs (sweep_program.py) run with native and with expandable segments, beside each other, each under LIMIT bytes.
+# SERIES="gpt2-native": these alone. Needs 120 GiB, transformers, torchvision; three minutes. Ends with "N within, N missed".
 . "$(dirname "$0")/gpu.bash"
 need
 LIMIT=${LIMIT:-12884901888}

@@ -1,6 +1,5 @@
-"""sweep_verdict.py SERIES predicted.json measured.json: what was predicted from short runs beside what was measured.
-
-Prints a line per point and a line per batch for the longest; exit status 1 where the longest is off by more than 256 (images: one step of 32).
+"""sweep_verdict.py SERIES predicted.json measured.json - each point, and the longest of each batch; exit status 1 where that is off by
+more than 256 (images: one step of 32).
 """
 import json
 import sys

@@ -1,11 +1,7 @@
 #!/bin/bash
-# tensors.sh TREE OUT - what tensor each block was made for (request, element type, shape), against PyTorch's own memory history and
-# the tensors that live at the end: a Llama-like model in bf16, a CNN under autocast with sorting and resizing, a CUDA graph,
-# and the Llama on the arena and in expandable segments; an out-of-memory in each but the arena.  What peak says of the largest lies under
-# OUT.
-#
-# TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3).  Takes about half a minute.  Ends with "N passed, N failed"; exit 77
-# without a GPU.
+# tensors.sh TREE OUT - what tensor each block was made for (request, element type, shape), against PyTorch's memory history and the
+# tensors that live at the end (tensors.py): in bf16, under autocast, in a CUDA graph, on the arena, in expandable segments. OUT has
+# what peak says of the largest. Half a minute.
 . "$(dirname "$0")/gpu.bash"
 need
 one() { # CASE NAME [VARIABLE=VALUE...]: its verdicts on stdout

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# torch_versions.sh TREE OUT - PyTorch, and a newer one beside it, with each way to record: the numbers that the program has alone, and its own counters.
+# torch_versions.sh TREE OUT - PyTorch, and a newer one beside it, recorded in each way: the numbers that the program prints alone,
+# and its own counters.
 #
-#   versions/program.py    a training with streams, threads, checkpoints, a graph, a pool, a caught out-of-memory: bit-equal losses; peaks, totals and counts to
-#                          the byte (verify.py); lines of what is born in backward; replayed as recorded; killed and recovered
-#   versions/features.py   what later versions have: the same numbers and counters
+#     versions/program.py    a training: bit-equal losses; peaks, totals and counts to the byte (verify.py); lines of what is born in backward; replayed as recorded; killed and recovered
+#     versions/features.py   what later versions have: the same numbers and counters
 #
-# TREE: an installed vramscope.  OUT: folder for logs, results in summary.txt as they come.  TEST_PYTHON: a Python with PyTorch.  TEST_PYTHON_NEW: a folder
-# for PYTHONPATH, with a newer PyTorch.  WAYS, VERSIONS ("here new"): these alone.  JOBS at a time (4).  KEEP=1: databases that passed stay too.
-# About two minutes; ends with "N passed, N failed"; exit 77 without a GPU.
+# TEST_PYTHON_NEW: a folder for PYTHONPATH with a newer PyTorch. WAYS, VERSIONS ("here new"): these alone. JOBS at a time (4). KEEP=1
+# keeps databases that passed. OUT/summary.txt has results as they come. Two minutes.
 . "$(dirname "$0")/gpu.bash"
 need
 export PYTHONDONTWRITEBYTECODE=1 PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK=1

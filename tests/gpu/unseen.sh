@@ -1,11 +1,9 @@
 #!/bin/bash
-# unseen.sh TREE OUT [PROGRAM...] - small real programs (tests/gpu/unseen/programs.py), recorded with `run --access`: what the report says of
+# unseen.sh TREE OUT [PROGRAM...] - small real programs (unseen/programs.py), recorded with `run --access`: what the report says of
 # roles, lines and growth, against what each program knew itself. Screens lie under OUT.
 #
-# TREE: an installed vramscope. Needs a GPU and PyTorch; programs whose libraries are missing are left out. JOBS at a time (4). KEEP=1: the
-# databases stay under OUT. Ends with "N passed, N failed"; exit 77 without a GPU.
-#
-# PRELOAD: the simulated driver and the stand-ins for CUDA's libraries, where there is no GPU.
+# JOBS at a time (4). KEEP=1 keeps the databases. PRELOAD: the simulated driver and the stand-ins for CUDA's libraries, where there is
+# no GPU.
 set -u
 tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)/unseen
 mkdir -p "$out" && out=$(realpath "$out")

@@ -1,10 +1,6 @@
-"""unused.py CASE - programs that reserve more than they allocate, in PyTorch's own words: when most is allocated, which is at the end,
-the states of all of its blocks are printed, as its snapshot has them.
-
-    stream    blocks that a busy stream still uses (record_stream)
-    graph     two CUDA graphs that share a private pool
-    mempool   a MemPool with memory that nobody uses
-    all       the three of them
+"""unused.py stream|graph|mempool|all - programs that reserve more than they allocate (blocks that a busy stream uses, graphs that
+share a private pool, a MemPool): when most is allocated, at the end, the states of all blocks are printed, as PyTorch's snapshot
+has them.
 """
 import json
 import sys

@@ -1,9 +1,6 @@
 #!/bin/bash
-# What is reserved and not allocated, taken apart, against PyTorch's own snapshot of the same moment: blocks that wait for a stream,
-# private pools of graphs and of a MemPool, cached memory; with native and expandable segments; and lines.  A minute, one GPU.
-#
-# TREE: an installed vramscope.  Needs PyTorch ($TEST_PYTHON or python3).  RECORDER=fit records dry runs, in which no block waits.  Ends with
-# "N passed, N failed"; exit 77 without a GPU.
+# unused.sh TREE - what is reserved and not allocated, taken apart, against PyTorch's own snapshot of the same moment (unused.py),
+# with native and expandable segments. A minute. RECORDER=fit records dry runs, in which no block waits.
 set -u
 tree=$(realpath "${1:?TREE: an installed tree}") here=$(cd "$(dirname "$0")" && pwd)
 python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope recorder=${RECORDER:-run}

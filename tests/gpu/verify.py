@@ -1,7 +1,8 @@
-"""verify.py RUN.db FACTS.json [--lines SHARE] [--arena]: holds a recording against what PyTorch's allocator has counted (counters, below).
+"""verify.py RUN.db FACTS.json [--lines SHARE] [--arena]: holds a recording against what PyTorch's allocator has counted (counters,
+below), to the byte.
 
-Bytes and counts are equal, not near. Each check prints a line "ok ..." or "FAIL ..."; the exit status is 1 if one failed.
---arena: PyTorch's allocator was the arena, whose chunks are what is reserved.
+A line "ok ..." or "FAIL ..." a check; exit status 1 if one failed. --arena: PyTorch's allocator was the arena, whose chunks are
+what is reserved.
 """
 import argparse
 import json

@@ -1,15 +1,13 @@
-"""Trainings whose memory is freed late, as they are often written, and mended by hand; for tests/gpu/waste_mended.sh.
+"""Trainings whose memory is freed late, as they are often written, and mended by hand; for waste_mended.sh.
 
     waste_mended.py play CASE as-is|mended     trains; prints PyTorch's own peak of allocated bytes
-    waste_mended.py judge CASE AS-IS.db MENDED.db AS-IS.json MENDED.json TORCH TORCH_MENDED
-        prints bound and measurement, of the waste's JSON and of PyTorch's own peaks; exit status 1 where they do not agree, 77 where late frees are not
-        the first advice
+    waste_mended.py judge CASE AS-IS.db MENDED.db AS-IS.json MENDED.json TORCH TORCH_MENDED     exit status 1 where they do not agree, 77 where late frees are not the first advice
 
-outputs   a Hugging Face GPT-2: `outputs` of the last step are held until the next forward has returned
-gradients a Hugging Face Llama: zero_grad() stands between forward and backward, so the last step's gradients lie over the whole forward
-losses    a ResNet-50 of torchvision: validation without no_grad(), whose losses go into a list, each with its graph
-states    an LSTM over a long text: the outputs of all segments are kept in a list "for later"
-extractor a ViT of torchvision makes features that a head is then trained on, and stays
+    outputs    a GPT-2: `outputs` of the last step are held until the next forward has returned
+    gradients  a Llama: zero_grad() stands between forward and backward, so the last step's gradients lie over the whole forward
+    losses     a ResNet-50: validation without no_grad(), whose losses go into a list, each with its graph
+    states     an LSTM over a long text: the outputs of all segments are kept in a list
+    extractor  a ViT makes features that a head is then trained on, and stays
 """
 import json
 import sqlite3

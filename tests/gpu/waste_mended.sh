@@ -1,11 +1,8 @@
 #!/bin/bash
-# waste_mended.sh TREE OUT [CASE...] - the first advice of `vramscope waste` is taken by hand: five trainings (waste_mended.py) whose memory is freed
-# late are recorded, mended, and recorded again.  Where the advice is a late free, the peak has to fall by what was said of late frees, less what the
-# mended run still frees late, within 1 % of the interval that the two figures make, and never by more than was said "at most"; where it is something
-# else, that is noted.
-#
-# TREE: an installed vramscope.  Needs PyTorch, torchvision and transformers ($TEST_PYTHON or python3); a case whose package is lacking is
-# skipped with a line.  OUT gets the pages of waste.  About a minute.  Ends with "N passed, N failed"; exit 77 without a GPU.
+# waste_mended.sh TREE OUT [CASE...] - the first advice of `vramscope waste` is taken by hand: five trainings (waste_mended.py) are
+# recorded, mended, and recorded again. Where the advice is a late free, the peak has to fall by what was said, less what the mended
+# run still frees late, within 1 % of the interval of the two figures, and never by more than "at most". OUT gets the pages of waste.
+# A minute.
 . "$(dirname "$0")/gpu.bash"
 shift 2
 cases=("$@")

@@ -1,15 +1,9 @@
 #!/usr/bin/env bash
 # whatif.sh TREE OUT - what PyTorch's allocator did on a GPU, replayed: is each address, each segment event that of the simulation?
 #
-# Each case runs under `vramscope run` and with PyTorch's own history on, so that there are two recordings of it: the snapshot, imported
-# (it has streams, requests and settings, but neither a limit nor the pools of segments that went back: cases with these are shown alone), and vramscope's.
-# Both are to be met in every address and segment event.
-#
-#   native, streams (record_stream on three), midway (the trace begins late), empty_cache, retry (a limit of 3 GiB), gc, collect
-#   (collections), split, roundup, pools, graphs, expandable, expandable_streams, expandable_retry, and, where there are two GPUs, fsdp
-#
-# TREE: an installed vramscope.  OUT: folder for logs.  Needs a GPU and PyTorch; about two minutes.  Ends with "N passed, N failed"; exit 77
-# without a GPU.  CASES="native gc": these alone.
+# Each case is recorded twice: by `vramscope run`, and by PyTorch's own history, whose snapshot is imported. That has neither a limit
+# nor the pools of segments that went back: cases with these are shown alone. fsdp needs two GPUs. CASES="native gc": these alone. Two
+# minutes.
 . "$(dirname "$0")/gpu.bash"
 need
 gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())')

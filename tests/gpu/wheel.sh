@@ -1,7 +1,6 @@
 #!/bin/bash
-# wheel.sh TREE OUT - the wheel of TREE on a GPU, installed into an environment beside PyTorch: doctor's last line, a training step recorded
-# block by block with phases, the fused loss on the GPU from the package, the package the same under `run` and without it, and what is said
-# at the end on a terminal.  Output on stdout; status 0 where all agrees.  Needs PyTorch ($TEST_PYTHON or python3).
+# wheel.sh TREE OUT - the wheel of TREE on a GPU, in an environment beside PyTorch: doctor's last line, a training recorded with
+# phases, the fused loss from the package, the same package under `run` and without it, silence into a pipe.
 set -u
 tree=${1:?TREE: an installed tree} out=${2:?OUT: a folder}
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# witness.sh TREE OUT - what goes past a recording, on a real driver. A quota library behind us keeps its place, and both see each call. The
-# driver's figure tells of memory that no call asked for, and programs whose calls are all seen are accused of nothing. A full ring hides no
-# bytes. A test's limit is held where there is a GPU.  Ends with "N passed, N failed"; exit 77 without a GPU.
+# witness.sh TREE OUT - what goes past a recording, on a real driver: a quota library behind us keeps its place, and both see each
+# call; the driver's figure tells of memory that no call asked for, and programs whose calls are all seen are accused of nothing; a
+# full ring hides no bytes.
 #
-# TREE: an installed vramscope.  OUT: a folder.  Needs gcc and cuda.h (CUDA_INCLUDE); TEST_PYTHON with PyTorch for its programs.
-# DRIVER=DIR takes the driver from DIR (the simulated one).
+# Needs gcc and cuda.h (CUDA_INCLUDE). DRIVER=DIR takes the driver from DIR (the simulated one).
 . "$(dirname "$0")/gpu.bash"
 cd "$out" || exit 1
 unset LD_PRELOAD VRAMSCOPE_OUTPUT VRAMSCOPE_CLAIM CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH PYTHONPATH

@@ -1,6 +1,8 @@
-"""Trains a Llama of 1.2 billion parameters (Llama 3.2 1B's shape, random weights) as a plain script does: fp32 weights, bf16 autocast,
-AdamW as it comes, a few steps on batches of changing lengths.  The program behind README's picture and docs/answers.md; it knows
-nothing of any profiler, except that --snapshot has PyTorch record its own history, and --fused asks for the loss that holds no logits.
+"""Trains a Llama of 1.2 billion parameters (Llama 3.2 1B's shape) as a plain script does: fp32 weights, bf16 autocast, AdamW, steps of
+changing lengths.
+
+It knows of no profiler, except that --snapshot has PyTorch record its own history, and --fused asks for the loss that holds no
+logits.
 """
 import argparse
 

@@ -1,16 +1,11 @@
 /*
- * aliases.c - granules mapped twice, and kernels that begin before their predecessor has ended.
+ * aliases.c - physical memory mapped twice, and kernels that begin before their predecessor has ended.
  *
  * The arena rests on this: what one kernel writes through one mapping the next one in the stream reads
- * through another.  Programmatic dependent launch loosens the order: the next kernel begins as soon as its
- * predecessor lets it, and griddepcontrol.wait is where it waits for the predecessor's writes.  So:
- *
- *      writer    lets the next one begin, spins a while, writes WORD into every word
- *      reader    may read every word, may wait, then reads every word and counts those that are not WORD
- *
- * Both go through the same mapping or through two; launched in the usual way or programmatically; the reader
- * waits or does not (which must give wrong words: else nothing overlapped, and nothing was tested), has read
- * the words before it waits (what its caches then hold is old) or has not.
+ * through another. Programmatic dependent launch loosens the order: there griddepcontrol.wait is what waits
+ * for the predecessor's writes. A writer lets the reader begin, spins, and writes; the reader counts words
+ * that are not the writer's, through the same mapping or the other. A reader that does not wait must see
+ * wrong words, else nothing overlapped.
  */
 #include "kit.h"
 

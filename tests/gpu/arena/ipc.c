@@ -1,10 +1,9 @@
 /*
- * ipc.c - one process's memory in another: cuIpcGetMemHandle and cuIpcOpenMemHandle, whoever serves the
- * memory.
+ * ipc.c - one process's memory in another, by cuIpcGetMemHandle, whoever serves it.
  *
- * The exporter fills blocks of many sizes, among them one whose room lies apart (under the arena: a view),
- * and starts itself again as the opener, which checks every word, writes its own, and closes.  The exporter
- * then finds the opener's words.  A handle of freed memory is of no use any more.
+ * The exporter fills blocks, one of which lies apart (under the arena: an alias mapping), and starts itself
+ * again as the opener, which checks every word and writes its own. The exporter then finds the opener's
+ * words.
  */
 #define _GNU_SOURCE
 #include "kit.h"

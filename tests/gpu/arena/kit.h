@@ -1,8 +1,6 @@
 /*
- * kit.h - what the programs of arena_driver.sh share: the driver by its library's name, and words about it.
- *
- * CU(function, ...) calls the driver's function as the header names it; ABSENT where the driver has none, so
- * that the programs also run, for what it has, on the simulated driver.
+ * kit.h - what the programs of arena_driver.sh share: CU(function, ...) calls the driver's function by name,
+ * and is ABSENT where the driver has none: the programs also run on the simulated one.
  */
 #ifndef TESTS_GPU_ARENA_KIT_H
 #define TESTS_GPU_ARENA_KIT_H

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """Measures the held-out programs of third.tsv on the GPU at hand, for tests/gpu/dry/score.py.
 
-  measure.py OUT [--jobs 12] [--only WORD...]     all programs, under each allocator, to OUT/third.jsonl
-  measure.py OUT --set programs                   the five of programs.tsv, to OUT/programs.jsonl
-  measure.py OUT --refusals                       then three of these with less memory than they need, to OUT/refusals.jsonl
-  measure.py OUT --beside                         what a process holds beside PyTorch's memory, to OUT/beside.jsonl
-  measure.py --tiny [--only WORD...]              every program once on the CPU, tiny: do they run at all?
+    measure.py OUT [--jobs 12] [--only WORD...]     all programs, under each allocator, to OUT/third.jsonl
+    measure.py OUT --set programs                   the five of programs.tsv, to OUT/programs.jsonl
+    measure.py OUT --refusals                       then three of these with less memory than they need, to OUT/refusals.jsonl
+    measure.py OUT --beside                         what a process holds beside PyTorch's memory, to OUT/beside.jsonl
+    measure.py --tiny [--only WORD...]              every program once on the CPU, tiny: do they run at all?
 
-Each program is a process of its own with a time limit. What comes is written as it comes; what a file has already is not
-measured again (--again measures and marks it). The head of third.tsv has a command that measures everything twice. torch.compile's caches are empty for each run, unless TORCHINDUCTOR_CACHE_DIR is set.
-A program prints PyTorch's own counters at the end of each step and at its end; a module of ours that the interpreter loads by
-itself adds, at the very end, what NVML says of the process.
+Each program is a process of its own with a time limit; what a file has already is not measured again, but with --again, which marks
+it. A program prints PyTorch's counters after each step; a sitecustomize adds at the end what NVML says. torch.compile's caches are
+empty for each run, unless TORCHINDUCTOR_CACHE_DIR is set.
 """
 import argparse
 import concurrent.futures

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Scores `vramscope fit` against what programs took on a GPU (measure.py), on a machine without one.
 
-  score.py DATA ANSWERS [--jobs 2] [--timeout 300] [--only WORD...] -- VRAMSCOPE [PYTHON]
-  score.py DATA ANSWERS                      prints the score of the answers that are there
+    score.py DATA ANSWERS [--jobs 2] [--timeout 300] [--only WORD...] -- VRAMSCOPE [PYTHON]
+    score.py DATA ANSWERS                      prints the score of the answers that are there
 
-DATA is a folder with third.jsonl (tests/data/dry/h200), for --set programs with programs.jsonl and for --refusals with
-refusals.jsonl; ANSWERS a file of JSON lines that grows: what it has is not run again. A program runs to its end (--steps=all),
-under each allocator that it was measured under. A refusal, a crash, status 3 and what took too long are misses. An answer is equal
-where allocated and reserved are what one of the measurements says; programs whose measurements differ from each other are named.
+DATA: a folder with third.jsonl (tests/data/dry/h200), programs.jsonl (--set programs) or refusals.jsonl (--refusals). ANSWERS: JSON
+lines; what it has is not run again. A refusal, a crash, status 3 and what took too long are misses. An answer is equal where
+allocated and reserved are what one of the measurements says.
 """
 import argparse
 import concurrent.futures

@@ -1,7 +1,6 @@
 #!/bin/bash
-# build_oracle.sh DIR - DIR/liboracle.so, from the CUPTI of this machine: the toolkit's, or the Python package's.
-#
-# Exit status 77 where there is no CUPTI or no compiler, the reason on stdout.
+# build_oracle.sh DIR - DIR/liboracle.so, from the CUPTI of the toolkit or of the Python package. Exit status 77, and why, where there
+# is none, or no compiler.
 set -u
 work=$1 here=$(dirname "$(realpath "$0")")
 

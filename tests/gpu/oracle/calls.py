@@ -4,10 +4,9 @@
     calls.py generate CUPTI_INCLUDE > calls.inc      the C table that oracle.c is built with
     calls.py unknown CUPTI_INCLUDE                   functions of that CUPTI that neither list below knows
 
-One table for both sides: oracle.c logs the fields in this order, compare.py reads them by their names.  CALLS
-is written by the documentation of the CUDA driver, not by what vramscope hooks: the oracle must be able to see
-what vramscope forgot.  LOOKED_AT are functions whose names look as if they could move memory, and why none of
-an allocation's bytes move in them.  What is in neither list but has such a name is logged by its name alone.
+CALLS is written by the documentation of the CUDA driver, not by what vramscope hooks: the oracle must see what vramscope forgot.
+oracle.c logs the fields in this order, compare.py reads them by name. LOOKED_AT: why no allocation's bytes move in functions whose
+names look so.
 """
 import os
 import re

@@ -1,14 +1,9 @@
 #!/usr/bin/env python3
-"""compare.py - holds vramscope's recordings against what CUPTI saw: calls, bytes, totals.
+"""compare.py [--name NAME] [--json FILE] LOGS DATABASES - holds vramscope's recordings against what CUPTI saw: calls, bytes, totals.
 
-    compare.py [--name NAME] [--json FILE] LOGS DATABASES
-
-LOGS: folder with oracle-PID.log files; DATABASES: folder with the *.db files of the same processes; or one file
-each.  Prints a table and one line of JSON.  The exit status is 1 if a call or a byte is missed, extra, wrong or
-out of order without one of the NAMED reasons below, 2 where there is nothing to compare.
-
-Calls are compared thread by thread, in order: function, address, size, status.  Bytes: CUPTI's own MEMORY2
-records against our allocations and frees, by address and size.  Totals: bytes by kind, as each side has them.
+LOGS: a folder of oracle-PID.log files; DATABASES: of the same processes' *.db; or one file each. Calls are compared thread by
+thread, in order; bytes are CUPTI's own MEMORY2 records. Exit status 1 if one is missed, extra, wrong or out of order without one of
+the NAMED reasons, 2 where there is nothing to compare.
 """
 import argparse
 import collections

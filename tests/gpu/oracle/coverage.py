@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """coverage.py WORK OUT PROGRAM... - the results of oracle.sh, program by program, as coverage.json, .md and .log.
 
-WORK/PROGRAM/{plain,cupti,shim,oracle} hold what the four runs left: stdout, status, ms, facts, databases, the oracle's logs.
-A program passes where output and exit status under vramscope are those without it, be it beside CUPTI or not, compare.py finds nothing unnamed, and the
-driver's bytes that nothing explains are within 1 % of the used bytes, or 64 MiB.
+A program passes where output and exit status under vramscope are those without it, alone and beside CUPTI, compare.py finds nothing
+unnamed, and the driver's bytes that nothing explains are within 1 % of the used bytes, or 64 MiB.
 """
 import contextlib
 import difflib

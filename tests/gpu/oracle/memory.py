@@ -1,9 +1,8 @@
-"""memory.py - CUPTI's own account of the bytes, MEMORY2, held against a recording's.
+"""CUPTI's own account of the bytes, MEMORY2, held against a recording's.
 
-One row per allocation and free on either side: (is alloc, kind, address, size; a free's size is 0).  MEMORY2 has fewer
-kinds than there are: virtual memory is "device" at the mapped address, from cuMemMap to cuMemUnmap; registered host
-memory is "pinned"; what the graphs of a device have reserved comes without an address.  Where it counts in a way of its
-own, one rule each below says so: a rule takes what meets its exact condition, and counts it by its name.
+MEMORY2 has fewer kinds than there are: virtual memory is "device" at the mapped address, registered host memory is "pinned", what
+graphs have reserved comes without an address. Where it counts in a way of its own, one rule each below takes what meets its exact
+condition, and counts it by its name.
 """
 import collections
 

@@ -1,31 +1,27 @@
 /*
  * oracle.c - a second witness in the same process: what CUPTI says that the program asked of the driver.
  *
- * The driver loads it by itself (CUDA_INJECTION64_PATH=liboracle.so) in cuInit, and it subscribes to CUPTI:
- * no name is interposed and nothing is shared with vramscope, so a call that vramscope misses is seen here.
- * Two kinds of evidence go into one log per process:
+ * The driver loads it by itself in cuInit (CUDA_INJECTION64_PATH=liboracle.so): no name is interposed and
+ * nothing is shared with vramscope. Logged are callbacks of the driver API and of resources, for every
+ * function that could move memory (calls.py; calls.inc is made from it), and the activity records MEMORY2
+ * and MEMORY_POOL.
  *
- *   - callbacks of the driver API and of resources (contexts, modules), for every function that could move
- * memory.  Which those are, and what is written of each, is in calls.py; calls.inc is made from it and from
- * the headers of this CUPTI.  A function that neither knows is logged by its name alone.
- *   - activity records MEMORY2 and MEMORY_POOL: CUPTI's own account of the bytes.
+ * ORACLE_LOG names the folder of oracle-PID.log. A line each, numbers in hexadecimal unless said otherwise
+ * (seq: the order in which calls began, from 1):
  *
- * ORACLE_LOG names the folder; the file in it is oracle-PID.log.  A line of text each, numbers in
- * hexadecimal unless said otherwise (seq: the order in which calls began, from 1):
+ *     H version pid cupti                  T tid thread-name
+ *     C seq tid function status values...  a call that is over
+ *     B seq tid function values...         a call that gives back, on its way in;  R seq status: how it ended
+ *     K call tid +|- context               a context was created, is about to be destroyed, in call (0: none)
+ *     M call tid +|- id bytes              a module
+ *     U seq tid function                   nobody knows this function
+ *     A op kind address bytes pid device context stream async pool pool-size pool-used name     MEMORY2
+ *     P op type address pid device keep size used                                               MEMORY_POOL
+ *     E text                               something went wrong here
+ *     Z lines dropped                      the end of a process that ended in good order (decimal)
  *
- *   H version pid cupti                  T tid thread-name
- *   C seq tid function status values...  a call that is over
- *   B seq tid function values...         a call that gives back, on its way in;  R seq status: how it ended
- *   K call tid +|- context               a context was created, is about to be destroyed, in call (0: none)
- *   M call tid +|- id bytes              a module
- *   U seq tid function                   nobody knows this function
- *   A op kind address bytes pid device context stream async pool pool-size pool-used name     MEMORY2
- *   P op type address pid device keep size used                                               MEMORY_POOL
- *   E text                               something went wrong here
- *   Z lines dropped                      the end of a process that ended in good order (decimal)
- *
- * Each line of a call is written at once, so that a process that dies in a call has said which; the activity
- * records come from CUPTI's buffers and are lost with the process that holds them.
+ * A call's line is written at once, so that a process that dies in a call has said which; activity records
+ * are lost with it.
  */
 #define _GNU_SOURCE
 #include <cuda.h>

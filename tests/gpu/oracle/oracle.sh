@@ -1,18 +1,14 @@
 #!/bin/bash
-# oracle.sh TREE OUT [PROGRAM...] - is every allocation recorded?  Real programs on the GPU, held against CUPTI.
+# oracle.sh TREE OUT [PROGRAM...] - is every allocation recorded? Real programs on the GPU, held against CUPTI.
+# PROGRAM...: all that need one GPU unless named; torch_ddp and torch_fsdp need two. OUT gets coverage.md (the table),
+# coverage.json, coverage.log, and failures.tar.gz where something differed. Exit status 0 all well, 1 something differs,
+# 77 no GPU, no CUPTI or no compiler here.
 #
-# TREE: an installed vramscope.  OUT: folder for the results: coverage.md (the table), coverage.json, coverage.log (all
-# comparisons in full), and failures.tar.gz where something differed.  PROGRAM...: all that need one GPU unless named; the
-# others (torch_ddp torch_fsdp) need two.
-#
-# Every program runs four ways: alone, under the oracle, under vramscope, and under both.  The third gives the residual,
-# the last the comparison.  Whether the program notices vramscope is told by the first and the third; and by the second and
-# the last, since CUPTI itself may change what a program does.  The runs whose memory figures nobody reads share the GPU,
-# four at a time; those that are measured run alone.
-# Exit status: 0 all well, 1 something differs, 77 no GPU, no CUPTI or no compiler here.
+# Every program runs alone, under the oracle, under vramscope (which gives the residual), and under both (which gives the comparison).
+# CUPTI itself may change what a program does, so output is compared with and without it. Only the runs that are measured run alone.
 set -u
 if [ $# -lt 2 ]; then
-    sed -n '2,11s/^# \{0,1\}//p' "$0"
+    sed -n '2,5s/^# \{0,1\}//p' "$0"
     exit 2
 fi
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")

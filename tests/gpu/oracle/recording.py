@@ -1,7 +1,4 @@
-"""recording.py - one vramscope database, read into the same events that witness.py makes of the oracle's log.
-
-Reads the database through its documented views, with Python's own sqlite3 module.
-"""
+"""One vramscope database, through its documented views, as the events that witness.py makes of the oracle's log."""
 import sqlite3
 
 from witness import Event, plain

@@ -1,8 +1,7 @@
-"""witness.py - reads what the oracle wrote, and says which events a complete recording must have for it.
+"""Reads what the oracle wrote, and says which events a complete recording must have for it.
 
-A driver call is not always an event: freeing NULL frees nothing, a primary context is created by the first of many
-Retains, an allocation on a captured stream is a node of a graph.  Each such translation is a few lines here, made
-from what CUPTI told (resource callbacks inside the call), never from what vramscope recorded.
+A driver call is not always an event (a free of NULL, the second of many Retains, an allocation on a captured stream). Each such
+translation is made from what CUPTI told, never from what vramscope recorded.
 """
 import collections
 import re

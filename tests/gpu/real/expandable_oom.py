@@ -1,9 +1,7 @@
 """PyTorch's expandable segments run out of memory: what the recording says against torch's own counters.
 
-    expandable_oom.py play FACTS.json              the program: fills the device, and notes what torch counts
+    expandable_oom.py play FACTS.json              the program; most of the device goes to one driver allocation of its own, so that torch's growth is short
     expandable_oom.py check RUN.db FACTS.json TREE compares; prints a line a figure
-
-Most of the device goes to one allocation of the program's own, through the driver, so that torch's growth to the end is short.
 """
 import ctypes
 import json

@@ -1,9 +1,6 @@
 #!/usr/bin/env bash
-# expandable_oom.sh TREE OUT - PyTorch with expandable segments runs out of a real GPU's memory: peak, direct memory and what
-# the device held are torch's own counters, to the byte, with call stacks and without, and the figures add up to the device.
-#
-# TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU without other programs, and PyTorch.
-# Takes half a minute; ends with "N passed, N failed"; exit 77 without a GPU.
+# expandable_oom.sh TREE OUT - PyTorch with expandable segments runs out of a real GPU's memory: peak, direct memory and what the
+# device held are torch's own counters, with call stacks and without, and add up to the device. Needs a GPU without other programs.
 python=python3
 . "$(dirname "$0")/../gpu.bash"
 need

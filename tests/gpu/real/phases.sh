@@ -1,11 +1,8 @@
 #!/usr/bin/env bash
-# phases.sh TREE OUT [PROGRAM...] - the phases of real training programs, block by block, against PyTorch's own memory history.
+# phases.sh TREE OUT [PROGRAM...] - the phases of real trainings (phases_programs.py), block by block, against PyTorch's own memory
+# history by a written rule (phases_rule.py). With two GPUs also DDP and FSDP2. What is not installed is left out.
 #
-# TREE: an installed vramscope.  OUT: folder for databases and histories.  phases_programs.py has the programs, phases_rule.py
-# the written rule from Python stack to phase.  One line a program, and under it the first disagreements with their stacks.
-# With two GPUs also DDP and FSDP2 on both.  Fetches nothing; what is not installed is left out.  Exit 77 without a GPU.
-# DRY=1: without a GPU, the programs on the CPU and the hooks' own word in place of a recording (LIBRARY: what the hooks talk to).
-# shellcheck disable=SC2317 # xargs calls them
+# DRY=1: without a GPU, on the CPU, with the hooks' own word in place of a recording (LIBRARY: what the hooks talk to).
 . "$(dirname "$0")/../gpu.bash"
 tree=$(realpath "$1") here=$(dirname "$(realpath "$0")")
 mkdir -p "$2"; out=$(realpath "$2"); shift 2

@@ -1,7 +1,5 @@
-"""phases_history.py - what the programs of phases_programs.py allocate, each block with the Python stack that asked for it.
-
-On a GPU PyTorch's own memory history is the witness.  Without one (a dry run on the CPU, to try the rule and the
-hooks) a dispatch mode notes each new storage with its stack, and beside it the phase that the hooks say.
+"""What the programs of phases_programs.py allocate, each block with the Python stack that asked for it: PyTorch's own memory history,
+or without a GPU a dispatch mode, which also notes the phase that the hooks say.
 """
 
 import gzip

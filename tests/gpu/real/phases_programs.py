@@ -1,8 +1,5 @@
-"""phases_programs.py - training programs as people write them, small and from scratch: NAME OUT.history.gz
-
-Each runs unmarked, with the phases that vramscope finds by itself.  main() notes what PyTorch allocates and with which
-Python stack (phases_history.py); phases_rule.py holds the two together.  --list: the names, one a line, after those
-whose libraries are missing were left out.  Without a GPU it is a dry run on the CPU.
+"""phases_programs.py NAME OUT.history.gz - training programs as people write them, small, unmarked; --list: those whose libraries are
+there. Without a GPU a dry run on the CPU.
 """
 
 import importlib.util

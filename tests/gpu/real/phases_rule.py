@@ -1,28 +1,22 @@
-"""phases_rule.py - holds the phases of a recording against PyTorch's own memory history: PROGRAM.history.gz [RUN.db]
+"""phases_rule.py PROGRAM.history.gz [RUN.db] - holds the phases of a recording against PyTorch's own memory history, block by block.
 
-The rule from a Python stack to a phase, outermost frame first:
+From a Python stack to a phase, outermost frame first (phase_of):
 
-    1. A stack that does not begin in the program's main thread (none at all, or an autograd Function, a hook or a
-       recomputation on one of autograd's threads) is backward.
+    1. A stack that does not begin in the program's main thread is backward.
     2. torch/autograd/__init__.py's backward or grad, or graph.py's _engine_run_backward: backward, whatever follows.
-    3. The `wrapper` of torch/optim/optimizer.py is optimizer, until the first frame outside of torch: that is the
-       closure, which is none of it.
+    3. The `wrapper` of torch/optim/optimizer.py is optimizer, until the first frame outside of torch: the closure.
     4. A function called `generate` that belongs to a model: evaluation, whatever follows.
-    5. nn.Module's _call_impl: evaluation below one of EVALUATION (functions that evaluate, in these programs and the
-       trainers), else forward.
+    5. nn.Module's _call_impl: evaluation below one of EVALUATION, else forward.
     6. In forward a frame on a line that calls the output layer (HEAD): logits.
-    7. Anything else: none.  Behind torch/_inductor nothing counts: PyTorch puts the source lines there that a compiled
-       graph was made of, which nobody calls.
+    7. Anything else: none. Behind torch/_inductor nothing counts: those lines nobody calls.
 
-and in the order of events, because no stack says that logits were made before:
+No stack says that logits were made before, so in the order of events (rule):
 
-    8. After logits, what is `none`, or forward of the same outermost call (the same line called it), is logits until
-       backward, an optimizer or evaluation begins, or a forward comes from another line.  A line of FROZEN (a teacher, a
-       reference) has forward and logits of its own, and behind it the logits before it go on.
+    8. After logits, what is `none`, or forward of the same outermost call, is logits until another phase begins or a forward comes from
+       another line. A line of FROZEN (a teacher, a reference) has forward and logits of its own; then the logits before it go on.
 
-Blocks are aligned one by one: the same address, the same order of allocations and frees.  A dry run has the phases
-of the hooks beside its events and no database.  Exit 1: less than 99.9 % of the bytes agree, other phases or steps than
-the program has, or a word about an output layer that was not called where there is none such.
+A dry run has the hooks' phases beside its events and no database. Exit 1: less than 99.9 % of the bytes agree, other phases or
+steps than the program has, or a wrong word about an output layer that was not called.
 """
 
 import collections

@@ -1,9 +1,6 @@
 #!/usr/bin/env bash
 # pools.sh TREE OUT [jax] [cupy] - programs whose library has a pool that reports no blocks: what it holds is the library's own
-# figure, to the byte, what is allocated of it is unknown, and what the library says of itself is in the recording.
-#
-# TREE: an installed vramscope.  OUT: folder for databases and logs.  Needs a GPU; a library that is not installed is skipped.
-# Takes half a minute; ends with "N passed, N failed"; exit 77 without a GPU.
+# figure, to the byte, and what is allocated of it is unknown (pools.py). Half a minute.
 . "$(dirname "$0")/../gpu.bash"
 shift 2
 nvidia-smi -L >/dev/null 2>&1 || { echo "SKIP: no GPU"; exit 77; }

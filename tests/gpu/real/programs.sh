@@ -1,11 +1,7 @@
 #!/usr/bin/env bash
-# programs.sh TREE OUT - programs of other libraries, held against what they count themselves.
-#
-# TREE: an installed vramscope (bin/ lib/ share/).  OUT: folder for databases, logs, reports.  Needs a GPU; what is not installed
-# is skipped, and said.  Each program runs alone and under `vramscope run`: the same output and exit status; PyTorch's peaks,
-# totals and numbers of allocations equal to the byte (verify.py); "complete" in the report's first line.  One that prints
-# other numbers when run twice alone is compared by its counters.  One line PASS, FAIL or SKIP a check, then their numbers; exit 77
-# without a GPU.  Takes some 2 minutes.
+# programs.sh TREE OUT - programs of other libraries (torch_programs.py), alone and under `vramscope run`: the same output and exit
+# status, PyTorch's counters to the byte (verify.py), "complete" in the report. One that prints other numbers when run twice alone is
+# compared by its counters. Two minutes.
 . "$(dirname "$0")/../gpu.bash"
 nvidia-smi -L 2>/dev/null | grep -q GPU || { echo "SKIP: no GPU"; exit 77; }
 command=$V

@@ -1,14 +1,6 @@
-"""Training programs for tests/gpu/real/programs.sh: torch_programs.py NAME FACTS.
-
-Models of libraries' own, with data made here: nothing is fetched.  Each prints one line per step with the loss to its last
-bit, so that two runs can be compared, and writes what PyTorch's allocator counted to FACTS (verify.py reads it).
-
-    resnet        torchvision's ResNet-50, fp16 autocast with GradScaler, batches of two sizes, an evaluation in between
-    vit           torchvision's ViT-B/16, bf16, attention by scaled_dot_product_attention
-    gnn           PyTorch Geometric: GraphSAGE on a random graph, subgraphs of other sizes in each step
-    workers       torch.multiprocessing: tensors on the GPU sent to another process and back
-
-Exit status 77: the library is not installed.
+"""torch_programs.py resnet|vit|gnn|workers FACTS - programs for programs.sh, of models that libraries have, with data made here: a
+line a step with the loss to its last bit; PyTorch's counters go to FACTS. workers sends tensors to another process and back. Exit
+status 77: the library is not installed.
 """
 import json
 import os

@@ -1,7 +1,5 @@
-"""children.py HOW: a Python program that reaches the driver through ctypes, in itself or in its children.
-
-HOW: ctypes | fork | spawn | forkserver (multiprocessing) | subprocess | cleared | replaced | emptied (children whose launcher
-removes LD_PRELOAD, puts another library there, or removes it and everything of ours but PYTHONPATH).
+"""children.py HOW: a Python program that reaches the driver through ctypes, in itself (ctypes) or in its children: fork, spawn,
+forkserver, subprocess; cleared, replaced, refused: their launcher removes LD_PRELOAD, or puts another library there.
 """
 import ctypes
 import multiprocessing

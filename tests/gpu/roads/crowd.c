@@ -1,6 +1,6 @@
 /*
- * crowd.c - 32 threads allocate and free as fast as they can, never more than 1 MiB together, beside a thread
- * that holds 1280 MiB at its peak: a small ring is full all the time.
+ * crowd.c - 32 threads keep a small ring full all the time, beside one that holds 1280 MiB at its peak; they
+ * never hold more than 1 MiB.
  */
 #define _GNU_SOURCE
 #include "work.h"

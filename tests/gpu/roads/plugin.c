@@ -1,6 +1,6 @@
 /*
- * plugin.c - a library that is loaded later: linked with the driver, it works by itself; not linked with it,
- * it has weak references, or asks for the driver as one whose loader has it.
+ * plugin.c - a library that is loaded later: linked with the driver; or with weak references; or asking for
+ * the driver as one whose loader has it.
  */
 #define _GNU_SOURCE
 #include "work.h"

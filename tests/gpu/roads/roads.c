@@ -1,13 +1,6 @@
 /*
- * roads.c - one program for the roads to the driver that need no CUDA runtime: roads NAME [LIBRARY].
- *
- *      linked                                     built with -DLINKED -lcuda
- *      dlsym, local, global, next, program
- *      absolute LIBRARY
- *      proc1, proc2, ptsz
- *      plugin, deepbind, deepbind-local LIBRARY
- *      twice LIBRARY                              a second copy of the driver
- *      start                                      no road: cuInit alone
+ * roads.c - the roads to the driver that need no CUDA runtime: roads NAME [LIBRARY]; main has the names. All
+ * end in the work of work.h.
  */
 #define _GNU_SOURCE
 #include "work.h"

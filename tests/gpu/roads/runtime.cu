@@ -1,11 +1,7 @@
 /*
- * runtime.cu - the roads through the CUDA runtime, linked statically and dynamically: runtime HOW.
- *
- *      calls                      the runtime's own allocation functions
- *      entry, entry-by-version    driver functions asked of the runtime
- *      cublas                     with -DWITH_CUBLAS: a handle and a product, between two marks
- *
- * Prints results of computations, which must be the same with and without the shim.
+ * runtime.cu - the roads through the CUDA runtime, linked statically and dynamically: runtime calls | entry
+ * | entry-by-version | cublas. Prints results of computations, which must be the same with and without the
+ * shim.
  */
 #include <cuda.h>
 #include <cuda_runtime.h>

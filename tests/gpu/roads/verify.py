@@ -1,9 +1,8 @@
-"""verify.py RUN.db < EXPECTED: holds a recording's memory events against an exact list.  Python's standard library alone.
+"""verify.py RUN.db < EXPECTED: holds a recording's memory events against an exact list of lines "op|space|api|size|status".
 
-A line of EXPECTED is "op|space|api|size|status"; blank lines do not count.  Samples, pools' figures, contexts, modules and phases are
-not compared, and so is not a refusal to end one: the CUDA runtime unloads its libraries in an exit handler, where the driver has
-ended already and answers 4 (CUDA_ERROR_DEINITIALIZED).  A refused free of memory is compared.  With --any-order two lists of the same lines are equal; with --contains EXPECTED must be a subsequence (for programs whose
-libraries allocate as well); --loss TEXT wants a row of table loss that begins so, else there must be none.
+Samples, pools' figures, contexts, modules and phases are not compared, nor a refusal to end one: the CUDA runtime unloads its
+libraries in an exit handler, where the driver answers 4 (CUDA_ERROR_DEINITIALIZED). --any-order; --contains: EXPECTED is a
+subsequence; --loss TEXT wants a row of table loss that begins so, else there must be none.
 """
 import argparse
 import sqlite3

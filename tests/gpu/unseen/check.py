@@ -1,8 +1,8 @@
 """check.py NAME DB FACTS VRAMSCOPE - what a report says of a program against what the program knew; exit status 1 where it differs.
 
-Roles: of the bytes at the peak that the program has a word for, as the report shows them (PyTorch's word first), and by accesses alone,
-which is a figure and no verdict for what accesses cannot tell. The first screen: at most 25 lines, a line of the program's own first, a
-growth where one was planted and only there, with its line and its bytes.
+Roles: of the bytes at the peak that the program has a word for, as shown, and by accesses alone (no verdict for what accesses
+cannot tell). The first screen: a line of the program's own first; a growth where one was planted and only there, with its line and
+bytes.
 """
 import bisect
 import collections

@@ -1,6 +1,5 @@
-"""Small programs as people write them, each with its own witness: programs.py NAME FACTS; --list names all whose libraries are there.
-
-What each is expected to show lies beside it in check.py.
+"""programs.py NAME FACTS - small programs as people write them, each with its own witness; --list names all whose libraries are there.
+check.py has what each is expected to show.
 """
 import copy
 import importlib.util

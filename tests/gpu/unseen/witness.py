@@ -1,7 +1,5 @@
-"""What a program knows of its own tensors while it runs, written down for check.py.
-
-The storages of parameters, gradients, optimizer states and buffers are asked of PyTorch; activations are what autograd saves; what else
-a program planted it says itself. A word is an address, the time and the role: of the blocks that ever lay there one lived then.
+"""What a program knows of its own tensors while it runs, written down for check.py: PyTorch's word, what autograd saves, what it
+planted. A word is an address, the time and the role: of the blocks that ever lay there one lived then.
 """
 import json
 import time

@@ -1,6 +1,6 @@
-"""What later versions of PyTorch let a program do with its memory, a function each: features.py FACTS.json
+"""features.py FACTS.json - what later versions of PyTorch let a program do with its memory, a function each: prints its name and a
+number that it computed, or "not in this version".
 
-A line for each: its name and a number that it computed, or "not in this version". PyTorch's counters go to FACTS, and what it says of its pools.
 UVM=0 leaves managed memory out. RESERVE, in bytes, is what expandable_segments_reserve was set to: then that alone is tried.
 """
 import gc

@@ -1,10 +1,8 @@
-"""A training with much that PyTorch's allocator can be asked for, none of it for a profiler: program.py FACTS.json [--kill] [--steps N].
-
-Its shapes are odd, and its lengths change. It accumulates gradients, evaluates, checkpoints, copies inputs on another stream and has threads that train beside
-each other. It has a function of its own, a gradient of a gradient, a CUDA graph and a memory pool. It empties the cache, and asks for more than its limit.
+"""program.py FACTS.json [--kill] [--steps N] - a training with much that PyTorch's allocator can be asked for, none of it for a
+profiler.
 
 Losses go to standard output, to the last bit; PyTorch's counters to FACTS. --kill: dies of SIGKILL in backward, the counters noted.
-DEVICE=cpu leaves out what needs a GPU; then the program itself can be tried.
+DEVICE=cpu leaves out what needs a GPU, to try the program.
 """
 import argparse
 import gc

@@ -1,7 +1,5 @@
-"""torch_eager.py - plain training; the environment chooses PyTorch's allocator.
-
-Beside the steps: a side stream, pinned memory, cache emptied in the middle, an allocation that the device cannot serve,
-and tensors of many sizes, so that segments are made, split, freed and made again.
+"""Plain training; the environment chooses PyTorch's allocator. Beside the steps what makes, splits and frees segments, and a request
+that the device cannot serve.
 """
 import torch
 

@@ -1,6 +1,5 @@
-"""torch_graphs.py - CUDA graphs: a captured step replayed, make_graphed_callables, private pools, and their end.
-
-Under PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync the captured allocations are memory nodes of the graph.
+"""CUDA graphs: a captured step replayed, make_graphed_callables, private pools, and their end. Under backend:cudaMallocAsync the
+captured allocations are memory nodes of the graph.
 """
 import torch
 

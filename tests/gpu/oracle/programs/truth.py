@@ -1,8 +1,7 @@
-"""truth.py - what a program says of itself: its result on stdout, and what the driver says of it in a file.
+"""What a program says of itself.
 
-    report(result)   prints one sorted line of JSON.  It must be the same with and without anything that watches.
-    mark(counters)   writes $ORACLE_FACTS/facts-PID.json: the moment (CLOCK_MONOTONIC), NVML's figures for this process and
-                     for each device, and the framework's own counters.  Nothing of it is printed: it may differ.
+    report(result)   prints one sorted line of JSON, the same with and without anything that watches
+    mark(counters)   writes $ORACLE_FACTS/facts-PID.json: the moment (CLOCK_MONOTONIC), NVML's figures, the framework's own counters
 """
 import ctypes
 import json
