@@ -1,11 +1,9 @@
 /*
  * bench_access.c - what the access ledger takes of a launch, in nanoseconds, hot and with other data in
- * between; and what applying its uses takes where they are taken out of the ring.
+ * between; and what applying its uses takes.
  *
- * The launches of a training step are made up: most have a handful of pointers among their words, one in
- * thirty (foreach) has 400 words.  The recording is a stand-in: what is measured is the choosing of words and
- * the writing into the ring, which another thread empties as the drain does, so that the ring's lines have to
- * come from its processor.
+ * Launches are made up: most have a handful of pointers among their words, one in thirty (foreach) has 400
+ * words. Another thread empties the ring, as the drain does, so that its lines come from that processor.
  */
 #include <pthread.h>
 #include <stdio.h>

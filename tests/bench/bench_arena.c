@@ -1,10 +1,8 @@
 /*
- * bench_arena.c - what a malloc and a free of the arena cost where no call of the driver is needed.
+ * bench_arena.c - what a malloc and a free of the arena cost where no call of the driver is needed:
+ * bench_arena [rounds]
  *
- *      bench_arena [rounds]
- *
- * One thread: the same block over and over; a working set of random sizes out of heaps; and that working set
- * while ten queues take turns.  Medians of the rounds, least and most in brackets.  The backing is counters.
+ * One thread; the backing is counters. Medians of the rounds, least and most in brackets.
  */
 #define _GNU_SOURCE
 #include <stdint.h>

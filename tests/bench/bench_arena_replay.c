@@ -2,21 +2,18 @@
  * bench_arena_replay.c - what the arena would have held in a recorded run: reserved at the peak over live at
  * the peak.
  *
- *      bench_arena_replay [passes=N] [lag=EVENTS] [trim=BYTES] [window=FREES] [capacity=BYTES] [defer=1]
- *                         [waits=0] [mappings=CHUNKS] [device=CHUNKS] [without=RULE] TRACE...
+ *     bench_arena_replay [passes=N] [lag=EVENTS] [trim=BYTES] [window=FREES] [capacity=BYTES] [defer=1]
+ *                        [waits=0] [mappings=CHUNKS] [device=CHUNKS] [without=RULE] TRACE...
  *
  * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID [STREAM]", of which N set up what was live when
- * the recording began (bench_arena_trace.py writes it of a PyTorch snapshot, or of a recording under the
- * arena).  The STREAM "any" is memory that no stream was asked for for, freed when the device had been waited
- * for. Further passes free what the run left and begin again from that state; last: the last of them, or the
- * last quarter of the only one.  lag: events are reached so many events later, or up to half as much earlier
- * or later, each by chance.  Where there are several streams, each is a queue.  defer: no stream is known,
- * and frees do not wait.  waits=0: no stream is made to wait for another.  without: one rule of
- * shim/arena/core/rules.h is left out; bench_arena_rules.py does so with each.
+ * the recording began (bench_arena_trace.py). The STREAM "any": no stream was asked for, and the device was
+ * waited for before the free. Made up: training:N on N streams,
+ * lengths:N[:LAYERS[:HIDDEN[:INNER[:VOCABULARY]]]], small:N (training_trace.h); random:N, growing:N,
+ * cross:N, mixed:N, turns, halves, phases:STEPS (hard_traces.h).
  *
- * Some traces are made up: training:N, a loop on N streams, lengths:N[:LAYERS[:HIDDEN[:INNER[:VOCABULARY]]]],
- * one whose lengths never repeat, small:N, a small one (training_trace.h); random:N, growing:N, cross:N,
- * mixed:N, turns, halves, phases:STEPS (hard_traces.h).
+ * Further passes begin again from the first state. lag: events are reached so many events later, or up to
+ * half as much earlier or later. defer: no stream is known, and frees do not wait. waits=0: no stream waits
+ * for another. without: one rule of shim/arena/core/rules.h is left out (bench_arena_rules.py).
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,19 +1,14 @@
 #!/usr/bin/env python3
 """bench_arena_rules.py [--rules A,B] [--times N] BENCH_ARENA_REPLAY [TRACE...]
 
-What each of the arena's rules (shim/arena/core/rules.h) is worth: traces are replayed with all rules, and with each one left out.
+What each of the arena's rules (shim/arena/core/rules.h) is worth: made-up traces and each TRACE (bench_arena_trace.py,
+bench_arena_steps.py) are replayed with all rules, and with each one left out. For each rule a line for each trace in which
+something changes.
 
-Made up are training loops, with lengths that repeat themselves and with such as never do, on one stream and on ten, and with frees
-that name no stream or another one; a small model; random sizes; arrays that grow; a device that is too small; steps of changing need.
-Each TRACE (bench_arena_trace.py, bench_arena_steps.py) is added.
-
-calls     of the driver, to make memory, map it and give it back, per 1000 requests and frees; the whole run, its beginning included
-held      the most physical memory, over the most that lived
-waits     of a stream for another, and of the host, per 1000; events recorded and looked at, as order calls, per 1000
-ns        processor time of a request or free, the least of N runs (3)
-
-For each rule a line for each trace in which something changes: a hundredth of the calls, waits or order calls, 0.0005 of what is held,
-a request that is refused, or a tenth of the time.
+    calls     of the driver, to make memory, map it and give it back, per 1000 requests and frees of the whole run
+    held      the most physical memory, over the most that lived
+    waits     of a stream for another, and of the host, per 1000; events recorded and looked at, as order calls, per 1000
+    ns        processor time of a request or free, the least of N runs (3)
 """
 import argparse
 import re

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""bench_arena_trace.py FILE [DEVICE] > TRACE: what a run asked of its allocator, as input for bench_arena_replay.
+"""bench_arena_trace.py FILE [DEVICE] > TRACE: what a run asked of its allocator, as input for bench_arena_replay (which has the
+format).
 
-FILE is a PyTorch memory snapshot (pickle) or a vramscope recording of a run under the arena.  A snapshot may begin in the
-middle of a run, so it is rewound from the end to find what was live at its first event; a recording begins with the arena.
-Output: "N ALL" (how many events of ALL only set up that state), then "a ID SIZE STREAM" or "f ID [STREAM]" a line; STREAM is a number,
-or "any" where the program told none (cudaMalloc).
+FILE is a PyTorch memory snapshot (pickle), which is rewound from the end to find what was live at its first event, or a vramscope
+recording of a run under the arena.
 """
 import pickle
 import sqlite3

@@ -1,13 +1,11 @@
 /*
  * bench_drain.c - how fast events become rows, ledger included, on one core, and what a row costs on disk.
  *
- *      bench_drain [events [directory [accesses]]]
+ *     bench_drain [events [directory [accesses]]]
  *
  * A synthetic training job (tests/unit/trace/stream.h) fills the ring in bursts; only the writer's time
- * counts: its processor time and the clock's, the final checkpoint included.  The first line is the number
- * that the design asks for (1.5 M events/s, 60 bytes an event).  With "accesses" there is a made-up launch
- * for each block, which is given that block and the two before it; so each has a row of the access ledger
- * (1.2 M events/s, 70 bytes; launches do not count as events).
+ * counts, the final checkpoint included. Targets: 1.5 M events/s, 60 bytes an event; with "accesses", where
+ * each block has a row of the access ledger, 1.2 M and 70 (launches do not count).
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,17 +1,13 @@
 /*
- * bench_hooks.c - what hooked calls cost on top of the driver's own: an allocation and its free, the launch
- * of a kernel that was launched before, the function of one that was asked for before, the launch of a graph
- * without memory nodes, and a look-up of a name that is not ours.
+ * bench_hooks.c - what hooked calls cost on top of the driver's own.
  *
- *      LD_PRELOAD=build/release/lib/libvramscope.so build/release/tests/bench_hooks
+ *     LD_PRELOAD=build/release/lib/libvramscope.so build/release/tests/bench_hooks
+ *     bench_hooks NUMBER TIMES    the hooked calls of the NUMBERth subject alone, to count instructions
  *
- * The driver is one that does nearly nothing (tests/unit/hooks/fake_driver.c); libc's own dlsym is what
- * libc's handle gives.  Rounds of the hooked functions and of the same functions under names that nobody
- * hooks take turns in one process; the median of the rounds' differences is the cost.  With
- * LD_PRELOAD=build/release/tests/hooks/libhooks_preload.so the recording itself is a double: what is left is
- * the wrapper.
- *
- *      bench_hooks NUMBER TIMES    the hooked calls of the NUMBERth subject alone, to count instructions
+ * The driver does nearly nothing (tests/unit/hooks/fake_driver.c). Rounds of the hooked functions, and of
+ * the same under names that nobody hooks, take turns; the median difference is the cost. Preload
+ * build/release/tests/hooks/libhooks_preload.so instead, and the recording is a double: what is left is the
+ * wrapper.
  */
 #define _GNU_SOURCE
 #define __CUDA_API_VERSION_INTERNAL

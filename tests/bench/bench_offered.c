@@ -1,18 +1,13 @@
 /*
- * bench_offered.c - a steady offer of events for seconds: what is drained, what is lost, how long the program
- * was held up.
+ * bench_offered.c - a steady offer of events for seconds: what is drained, what is lost, how long the
+ * program was held up.
  *
- *      bench_offered [million events a second [seconds [threads]]]        2 10 1 unless given
+ *     bench_offered [million events a second [seconds [threads]]]        2 10 1 unless given
  *
- * The whole shim below the hooks, its drain thread and its database included; call stacks and ranges are
- * stand-ins.  The offer is a caching allocator's: blocks allocated and freed over a live set of 4096, by
- * threads that keep to the clock.  A call's time is measured around vs_record itself; the bound of its wait
- * is 1 ms (journal.h), and what a call takes without waiting comes to it.  What the machine takes is in it
- * too: calls during which the kernel gave the thread's core to others are counted apart.  What else passes
- * the bound is the recording's, or a hypervisor's, which nobody can see from here.
- *
- * Status 1 where the bookkeeping does not add up: taken and lost, as the callers were told, against the rows
- * and the loss rows of the database.
+ * The whole shim below the hooks, its drain and its database; call stacks and ranges are stand-ins. A call's
+ * time is measured around vs_record; the bound of its wait is 1 ms (journal.h). Calls during which the
+ * kernel gave the core to others are counted apart. Status 1 where taken and lost, as the callers were told,
+ * are not the rows and the loss rows of the database.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

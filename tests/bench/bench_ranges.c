@@ -1,11 +1,9 @@
 /*
- * bench_ranges.c - nanoseconds of a range's push and pop, and of asking which range is current.
+ * bench_ranges.c - nanoseconds of a range's push and pop, recorded and where nothing records yet, and of
+ * asking which range is current: bench_ranges [rounds]
  *
- *      bench_ranges [rounds]
- *
- * Per round, interleaved: pairs of push and pop through the real record.c and journal, in bursts that fit the
- * ring, which is emptied between them outside the measured time; the same pairs where nothing records yet;
- * and vs_range_current alone.  Printed: the median of the rounds, and the smallest and largest.
+ * Pairs come in bursts that fit the ring, which is emptied outside the measured time. The median of the
+ * rounds, and the smallest and largest.
  */
 #define _GNU_SOURCE
 #include <stdint.h>

@@ -1,13 +1,10 @@
 /*
- * bench_record.c - nanoseconds that vs_record costs the host, without call stacks, on 1 to 64 threads.
+ * bench_record.c - nanoseconds that vs_record costs the host, without call stacks, on 1 to 64 threads:
+ * bench_record [rounds]
  *
- *      bench_record [rounds]
- *
- * Per round and number of threads: every thread records pairs of alloc and free, in bursts that fit the ring,
- * and a consumer empties it between bursts, outside the measured time.  Beside it, in the same round: the
- * clock alone, and the journal's append alone; and a block's report, which goes straight into the ring.
- * Printed: the median of the rounds, and the smallest and largest. The neighbours (ranges, stacks, database)
- * are stand-ins: this measures record and journal.
+ * Threads record pairs of alloc and free in bursts that fit the ring, which is emptied outside the measured
+ * time. Beside it the clock alone, the journal's append alone, and a block's report. Ranges, stacks and
+ * database are stand-ins. Printed: the median of the rounds, and the smallest and largest.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,13 +1,11 @@
 /*
  * bench_replay.c - how fast the policies of `whatif` replay, and what each holds over what is alive.
  *
- *   bench_replay [--policy NAME] [--times N] INPUT...
- *   bench_replay --digest INPUT...       what each policy decides, as a number (placement_digest.h)
+ *     bench_replay [--policy NAME] [--times N] INPUT...
+ *     bench_replay --digest INPUT...       what each policy decides, as a number (placement_digest.h)
  *
- * INPUT is a recording, run.db*N (the same N times over), or a mix, mix:EVENTS:ALIVE:STREAMS[:SEED].
- * A mix asks for random sizes between 256 B and 64 MiB, evenly by their logarithm, and frees a random block
- * once ALIVE are there.  A line each: events, then for each policy M events/s (the best of N) and its peak
- * over live.
+ * INPUT is a recording, run.db*N (the same N times over), or a mix, mix:EVENTS:ALIVE:STREAMS[:SEED]: random
+ * sizes from 256 B to 64 MiB, freed at random once ALIVE are there. The speed is the best of N.
  */
 #include <inttypes.h>
 #include <math.h>

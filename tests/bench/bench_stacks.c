@@ -1,10 +1,7 @@
 /*
- * bench_stacks.c - what a captured call stack costs.
+ * bench_stacks.c - what a captured call stack costs: bench_stacks [ROUNDS]
  *
- *      bench_stacks [ROUNDS]     prints ns per capture: 50 frames warm, 10 frames warm, per new pc, and a
- *                                thread's first
- *
- * Warm: the whole stack was seen before.  New pc: a stack of addresses that this thread has never unwound.
+ * Warm: the whole stack was seen before. New pc: a stack of addresses that this thread has never unwound.
  * Medians of 15 batches.
  */
 #define _GNU_SOURCE

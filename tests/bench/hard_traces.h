@@ -1,16 +1,14 @@
 /*
- * hard_traces.h - requests that are hard on an allocator, made up: for bench_arena_replay.
+ * hard_traces.h - requests that are hard on an allocator, made up, for bench_arena_replay. The same
+ * arguments make the same trace.
  *
- *      random     sizes from 512 bytes to 1 GiB, all powers of two equally likely, freed in any order
- *      growing    64 arrays that grow as a cache of keys and values does: a longer copy, then the old goes
- *      phases     many steps that need little, then some that need much, and so on
- *      halves     what fills half of 8 GiB behind a block of an odd size, every second one freed, then
- *                 larger ones
- *      turns      a stream's blocks end, and as much is asked for without a stream, in turns
- *      cross      a training loop on several streams, where another stream ends an eighth of the blocks
- *      mixed      one where an eighth of the blocks names no stream
- *
- * The same arguments make the same trace.
+ *     random     sizes from 512 bytes to 1 GiB, all powers of two equally likely, freed in any order
+ *     growing    64 arrays that grow as a cache of keys and values does: a longer copy, then the old goes
+ *     phases     many steps that need little, then some that need much, and so on
+ *     halves     half of 8 GiB behind a block of an odd size, every second one freed, then larger ones
+ *     turns      a stream's blocks end, and as much is asked for without a stream, in turns
+ *     cross      a training loop on several streams, where another stream ends an eighth of the blocks
+ *     mixed      one where an eighth of the blocks names no stream
  */
 #ifndef TESTS_BENCH_HARD_TRACES_H
 #define TESTS_BENCH_HARD_TRACES_H

@@ -1,13 +1,10 @@
 /*
- * training_trace.h - what a training loop asks of an allocator, made up: for tests and benchmarks.
+ * training_trace.h - what a training loop asks of an allocator, made up, for tests and benchmarks: a decoder
+ * in micro-batches of changing length, each on the next stream in turn. The same arguments make the same
+ * trace.
  *
- * A decoder of `layers` layers.  Its weights and their gradients stay; then come micro-batches of changing
- * length, each on the next stream in turn: a forward pass that saves most of what it makes, logits three
- * times over, a backward pass that frees it all, in reverse.  With several streams three micro-batches are
- * under way at once, their calls interleaved.  The same arguments make the same trace.
- *
- * Lengths come from a list that begins anew after 11 micro-batches, or, where `longest` is given, by chance
- * between `shortest` and `longest`, so that none of them need ever come again.
+ * Lengths begin anew after 11 micro-batches, or, where `longest` is given, come by chance and need never
+ * come again. With several streams three micro-batches are under way at once, their calls interleaved.
  */
 #ifndef TESTS_BENCH_TRAINING_TRACE_H
 #define TESTS_BENCH_TRAINING_TRACE_H

@@ -1,16 +1,10 @@
 #!/usr/bin/env python3
 """turns.py OLD NEW [TURNS [DIRECTORY]] - two commits' benchmarks in alternating turns: NEW's figure divided by OLD's.
 
-Each commit is built (gcc, release) in a work tree of its own under DIRECTORY, which is kept, so that a second call builds nothing; without it, in
-a temporary one.  CUDA_INCLUDE_DIR names CUDA's headers where they do not lie in /usr/local/cuda/include.  In a turn each benchmark runs once
-with either build, the older one first in every second turn.  Of the TURNS ratios (30 unless given) the median is printed, and the
-interval that holds the true median with 95 % probability whatever the ratios' distribution is: two of the sorted ratios.
-
-Beside it the instructions, which other programs on the machine do not change: counted by callgrind on the main thread, once for
-each build, where valgrind is there.  Where the
-benchmark can run for less, what is compared is the difference of a long run and a short one: a program's start does not count.
-
-No test: about TURNS minutes on an idle machine; the figures are as good as it is idle.
+Each commit is built (gcc, release) in a work tree of its own under DIRECTORY, which is kept for a second call. CUDA_INCLUDE_DIR
+names CUDA's headers. Of the TURNS ratios (30) the median is printed, with the two sorted ratios that hold the true median with 95 %
+probability. Beside it the instructions by callgrind, which other programs on the machine do not change; where a benchmark can run
+for less, the difference of a long run and a short one. About TURNS minutes, on an idle machine. No test.
 """
 import glob
 import math

@@ -1,8 +1,7 @@
-"""mutate.py - proof that the oracle can fail: one value of a good recording is changed, and that must be found.
+"""Proof that the oracle can fail: one value of a good recording is changed, and that must be found.
 
-Every column of every table that says something of memory, ranges or steps is a class.  In columns that follow from others
-each change must be found; in the recorder's own facts (when, where from) one that nothing else repeats may pass, but of
-several tries one must be found.
+Every column that says something of memory, ranges or steps is a class. Where others give the column, each change must be found; in
+the recorder's own facts (when, where from) one of several tries.
 """
 import os
 import random

@@ -1,13 +1,13 @@
-"""ooms.py - when memory ran out: which of the refusals reached the program, and what stood then.
+"""When memory ran out: which of the refusals reached the program, and what stood then.
 
-A refusal by the driver opens an episode of its thread.  The same request refused again belongs to it.  It closes
+A refusal by the driver opens an episode of its thread, to which the same request refused again belongs. It closes
 
-    absorbed   the same request is granted, and it or the thread's next block shows that the framework has it.  Physical
-               memory is asked for in pieces, of which the next may be refused again: there only the block shows it
+    absorbed   the same request is granted, and it or the thread's next block shows that the framework has it; of physical memory, which
+               is asked for in pieces, only the block shows it
     reported   the framework says so itself (op 22), on the same device, for no more than was refused
     reached    the thread does anything else that a caching allocator would not do in between, or nothing more
 
-Of those that reached the program table oom keeps, per device, the first, the last and the one of the largest request (of equal ones the first).
+Of those that reached the program table oom keeps, per device, the first, the last and the (first) largest request.
 """
 from replay import ALLOC, BLOCK, CONTEXT, FREE_FAILED, LIMIT, MARKED, OOM, OVERHEAD, PHYS_CREATE, POP, PUSH, SAMPLE, STEP
 

@@ -1,18 +1,12 @@
 #!/usr/bin/env python3
-"""oracle.py - what was recorded, worked out again by other means.
+"""oracle.py - what was recorded, worked out again by other means: of shim/trace/schema.sql's description, and no code of the
+recorder's.
 
     oracle.py seeds FIRST COUNT [-j N] [--keep DIR]   random programs: run each, check its recording
     oracle.py check DB [LOG]                          one recording; LOG: what the program says it did
     oracle.py mutate TRIES SEED...                    proof that it can fail: see mutate.py
 
-    recording.py  the database in plain Python          replay.py  what follows from the rows of ev
-    tables.py     the tables beside ev                  views.py   the views
-    truth.py      the program's own log                 ooms.py    out of memory
-    unused.py     what is reserved and not allocated
-    mutate.py     changed values, which must be found
-
-Nothing here shares code with the recorder: the description is shim/trace/schema.sql.  The build directory stands in
-BUILD.  Exit status: 0 all agree, 1 not, 2 usage.
+BUILD is the build directory. Exit status: 0 all agree, 1 not, 2 usage.
 """
 import argparse
 import os

@@ -1,8 +1,6 @@
 /*
- * prog_random.c - prog_random SEED LOG [TIMES]: see random.h.  TIMES: so many times as many calls.
- *
- * The seed decides everything: how many threads there are, how often each family of calls comes, which calls
- * of the simulated driver fail, what is asked for.  One seed with one thread always makes the same calls.
+ * prog_random.c - prog_random SEED LOG [TIMES]: see random.h. TIMES: so many times as many calls. The seed
+ * decides everything; with one thread it always makes the same calls.
  */
 #define _GNU_SOURCE
 #include "random.h"

@@ -1,18 +1,10 @@
 /*
- * random.h - a program that does at random everything that takes or gives memory, and writes down what it
- * did.
+ * random.h - a program that does at random everything that takes or gives memory (random_*.c, a family
+ * each), and writes down what it did.
  *
- *   prog_random.c      threads, the choice of what is done next, the end
- *   random_memory.c    plain, pooled, pinned, registered, managed memory and arrays
- *   random_vmm.c       physical memory, reservations, mappings, multicast objects, sparse arrays
- *   random_contexts.c  contexts, modules, limits, streams, graphs
- *   random_blocks.c    a caching allocator that reports as PyTorch's does
- *   random_ranges.c    markers, NVTX, automatic ranges, marks, steps
- *   random_imports.c   memory of another process and of another API
- *
- * The log has one line for each call: the thread's number, a verb, its arguments, and last what the call
- * gave. A verb says what the call means for memory, not which function it was.  It is written from the
- * program's own point of view and knows nothing of what is recorded.
+ * The log has a line for each call: the thread's number, a verb, its arguments, and last what the call gave.
+ * A verb says what the call means for memory. It is the program's own point of view and knows nothing of
+ * what is recorded.
  *
  * HIGH and LOW of a device bracket what it holds at every moment, whatever other threads do: high rises
  * before the call that takes memory and falls after the call that gives it back, low the other way round.

@@ -1,12 +1,11 @@
 /*
  * random_blocks.c - a caching allocator as PyTorch's: segments of the driver, blocks carved from them, each
- * reported with the totals of the device, under one mutex per device.  Native segments, or one address range
- * per device that grows by granules: each made, mapped and left to its mapping, or, as PyTorch does, all made
- * before the first is mapped, given back where one is refused, and kept by their handles.  Where the driver
- * refuses it gives back what lies idle, asks again, and only then gives up.
+ * reported with the device's totals, under one mutex per device. Native segments, or one address range per
+ * device that grows by granules. Where the driver refuses it gives back what lies idle, asks again, and only
+ * then gives up.
  *
- *      segment DEVICE CONTEXT ADDRESS SIZE STATUS
- *      block DEVICE ADDRESS SIZE ALLOCATED RESERVED     unblock, oom likewise
+ *     segment DEVICE CONTEXT ADDRESS SIZE STATUS
+ *     block DEVICE ADDRESS SIZE ALLOCATED RESERVED     unblock, oom likewise
  */
 #include "random.h"
 

@@ -1,9 +1,9 @@
 /*
  * random_ranges.c - markers, NVTX ranges, automatic ranges, marks and steps.
  *
- *      push SOURCE DOMAIN NAME     pop SOURCE DOMAIN    SOURCE: 1 marker, 2 NVTX, 3 automatic; DOMAIN -: none
- *      start ID NAME               end ID               NVTX start/end: on no thread's stack
- *      mark SOURCE NAME            step
+ *     push SOURCE DOMAIN NAME     pop SOURCE DOMAIN    SOURCE: 1 marker, 2 NVTX, 3 automatic; DOMAIN -: none
+ *     start ID NAME               end ID               NVTX start/end: on no thread's stack
+ *     mark SOURCE NAME            step
  */
 #define _GNU_SOURCE
 #include "random.h"

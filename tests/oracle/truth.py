@@ -1,8 +1,8 @@
-"""truth.py - the recording against what the program itself wrote down (random.h: the log).
+"""The recording against what the program itself wrote down (random.h: the log).
 
-Each thread's rows must be its calls, one by one and in order.  With one thread everything that the program holds is
-known after each call, and the sums must be those.  With several the sums lie between what it certainly held and what it
-may have held; what it held at the end, and its allocator's own counters, must be met exactly.
+Each thread's rows must be its calls, in order. With one thread the sums must be what the program holds after each call; with
+several they lie between what it certainly held and what it may have held. What it held at the end, and its allocator's own
+counters, must be met exactly.
 """
 from replay import (ALLOC, BIND, BLOCK, CONTEXT, CONTEXT_END, FREE, FREE_FAILED, MAP, MARKED, MODULE, MODULE_END, OOM, PHYS_CREATE,
                     POP, PUSH, RELEASE, RETAIN, STEP, UNBIND, UNBLOCK, UNMAP, VA_FREE, VA_RESERVE)

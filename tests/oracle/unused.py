@@ -1,6 +1,4 @@
-"""unused.py - what was reserved and not allocated at the peak, as `vramscope report` takes it apart, held against the raw rows: the parts add
-up, what pools and CUDA graphs hold beyond their allocations is what the driver's figures and the rows say, and the rest, which is the
-caching allocator's, is what its segments have beyond its blocks."""
+"""What was reserved and not allocated at the peak, as `vramscope report` takes it apart, held against the raw rows."""
 import json
 import subprocess
 

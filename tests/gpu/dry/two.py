@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """Holds what `vramscope fit` says of the two ranks of a training against two real GPUs.
 
-  two.py predict TOOL OUT    OUT/predicted.jsonl, without a GPU; recordings stay in OUT/dry
-  two.py measure TOOL OUT    OUT/measured.jsonl, each program recorded on two GPUs, in OUT/real; where figures differ from
-                             OUT/predicted.jsonl, OUT/*.diff and OUT/*.txz have both recordings
-  two.py compare OUT         the table, of rank 0; exit 1 where an answer is off
-  --jobs N, --only WORD...   so many at a time; those that have a word in their names
+    two.py predict TOOL OUT    OUT/predicted.jsonl, without a GPU; recordings stay in OUT/dry
+    two.py measure TOOL OUT    OUT/measured.jsonl, each program recorded on two GPUs, in OUT/real; where figures differ, OUT/*.diff and OUT/*.txz
+    two.py compare OUT         the table, of rank 0; exit 1 where an answer is off
 
-tests/data/dry/h200/two.*.jsonl have both of two H200s. TOOL is an installed vramscope. DeepSpeed is asked where PYTHONPATH has it. $TEST_PYTHON has PyTorch and transformers. What a
-file has is not done again. Each program ends within 240 s; lines are written as they come.
+TOOL is an installed vramscope. $TEST_PYTHON has PyTorch and transformers, PYTHONPATH DeepSpeed. What a file has is not done again.
+tests/data/dry/h200/two.*.jsonl have both of two H200s.
 """
 import argparse
 import concurrent.futures

@@ -2,12 +2,11 @@
  * static_cudart.cu - every kind of memory that the CUDA runtime and the driver give out, from a program that
  * carries its runtime inside (nvcc -cudart static).
  *
- *   static_cudart [all]             every section, then reset and what comes after it
- *   static_cudart open FD POOL_FD   the other process of the section on imports; reads the handles from FD
+ *     static_cudart [all]             every section, then reset and what comes after it
+ *     static_cudart open FD POOL_FD   the other process of the section on imports; reads the handles from FD
  *
- * Prints a line per call, its name and status: the same with and without anything that watches.  Writes the
- * mark (see truth.py) where most of it is alive.  Multicast objects are left alone: a mistake with them takes
- * the machine.
+ * A line per call, its name and status: the same with and without anything that watches. Multicast objects
+ * are left alone: a mistake with them takes the machine.
  */
 #include <cuda.h>
 #include <cuda_runtime.h>
