@@ -52,7 +52,7 @@ static void take(struct layout *l, size_t i)
         while (l->block_count <= e->id)
             *PUSH(l->blocks, l->block_count) = (struct block){0};
         l->blocks[e->id] =
-            (struct block){(int64_t)e->address, (int64_t)l->tape->extents[e->id].size, e->id, LIVES};
+            (struct block){(int64_t)e->address, (int64_t)l->tape->blocks[e->id].size, e->id, LIVES};
         break;
     case TAPE_FREE:
         l->blocks[e->id].state = e->deferred ? WAITS : GONE;

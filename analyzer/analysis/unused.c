@@ -239,7 +239,7 @@ static int64_t holder_rows(const struct work *w)
     const struct tape_moment *m = w->m;
     int64_t all = 0;
     for (int graphs = 0; graphs < 2; graphs++) {
-        int64_t held = 0, largest = 0, live = graphs ? m->graph_live : m->pool_live;
+        int64_t held = 0, largest = 0, live = m->live[graphs ? BESIDE_GRAPH : BESIDE_POOL];
         struct unused_row row = {.kind = graphs ? UNUSED_GRAPHS : UNUSED_POOL};
         for (size_t i = 0; i < m->holder_count; i++) {
             const struct tape_holder *h = &m->holders[i];
@@ -321,15 +321,16 @@ static void take_apart(const struct work *w, const struct trace_then *totals)
     struct unused *u = w->u;
     const struct tape_moment *m = w->m;
     int64_t blocks = w->l->tape->arena ? totals->framework : 0;
-    int64_t arena = m->arena_held > m->arena_live ? m->arena_held - m->arena_live - blocks : 0;
+    int64_t in_use = m->live[BESIDE_ARENA];
+    int64_t arena = m->arena_held > in_use ? m->arena_held - in_use - blocks : 0;
     u->reserved = totals->reserved;
     u->allocated = totals->framework + totals->direct;
     u->bytes = u->reserved - u->allocated;
     if (u->bytes <= 0)
         return;
-    int64_t left = u->bytes - holder_rows(w) - m->library - (arena > 0 ? arena : 0);
+    int64_t left = u->bytes - holder_rows(w) - m->live[BESIDE_LIBRARY] - (arena > 0 ? arena : 0);
     add_bytes(u, UNUSED_ARENA, arena);
-    add_bytes(u, UNUSED_LIBRARY, m->library);
+    add_bytes(u, UNUSED_LIBRARY, m->live[BESIDE_LIBRARY]);
     if (left < 0) { /* figures of different moments, or a damaged file */
         u->count = 0;
         add_bytes(u, UNUSED_UNKNOWN, u->bytes);
@@ -354,8 +355,8 @@ static void usable(struct unused *u)
 
 static int ascending(const void *a, const void *b)
 {
-    const struct tape_moment *x = a, *y = b;
-    return (x->seq > y->seq) - (x->seq < y->seq);
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
 }
 
 static const struct tape_event *refused_at(const struct trace_tape *tape, const struct tape_moment *m)
@@ -416,16 +417,20 @@ static uint32_t *shares_of(const struct trace_tape *tape)
     return share;
 }
 
-static int load_moments(struct trace *t, const struct trace_tape *tape, const struct tape_moment *moments,
-                        size_t count, struct unused *out, size_t n)
+static int load_moments(struct trace *t, const struct trace_tape *tape, const int64_t *seqs, size_t count,
+                        struct unused *out, size_t n)
 {
     struct layout l = {.tape = tape};
     uint32_t *share = shares_of(tape);
     int result = 0;
-    for (size_t i = 0; !result && i < count; i++)
+    for (size_t i = 0; !result && i < count; i++) {
+        struct tape_moment m;
+        tape_moment_at(tape, seqs[i], &m);
         for (size_t k = 0; !result && k < n; k++)
-            if (out[k].seq == moments[i].seq && (!i || moments[i - 1].seq != moments[i].seq))
-                result = load_moment(t, &l, &moments[i], share, &out[k]);
+            if (out[k].seq == seqs[i])
+                result = load_moment(t, &l, &m, share, &out[k]);
+        free(m.holders);
+    }
     free(share);
     segments_free(&l);
     return result;
@@ -433,8 +438,7 @@ static int load_moments(struct trace *t, const struct trace_tape *tape, const st
 
 int unused_load(struct trace *t, int64_t device, const int64_t *seqs, size_t n, struct unused *out)
 {
-    struct tape_moment *moments = NULL;
-    struct trace_tape tape = {0};
+    int64_t *moments = NULL; /* in order, each once */
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         out[i] = (struct unused){.device = device,
@@ -444,17 +448,17 @@ int unused_load(struct trace *t, int64_t device, const int64_t *seqs, size_t n, 
                                  .reserved = UNKNOWN,
                                  .allocated = UNKNOWN,
                                  .bytes = UNKNOWN};
-        if (seqs[i] != UNKNOWN && seqs[i] > 0)
-            *PUSH(moments, count) = (struct tape_moment){.seq = seqs[i]};
+        size_t same = 0;
+        while (same < count && moments[same] != seqs[i])
+            same++;
+        if (seqs[i] != UNKNOWN && seqs[i] > 0 && same == count)
+            *PUSH(moments, count) = seqs[i];
     }
     if (!count)
         return 0;
     qsort(moments, count, sizeof *moments, ascending);
-    int result = trace_tape_at(t, device, moments, count, &tape);
-    if (!result)
-        result = load_moments(t, &tape, moments, count, out, n);
-    trace_free_tape(&tape);
-    trace_free_moments(moments, count);
+    const struct trace_tape *tape = trace_tape_to(t, device, moments[count - 1]);
+    int result = tape ? load_moments(t, tape, moments, count, out, n) : -1;
     free(moments);
     return result;
 }

@@ -142,7 +142,7 @@ struct answers {
     struct trace *t;
     const struct question *q;
     int64_t device;
-    struct trace_tape tape;
+    const struct trace_tape *tape;
     struct replay_result of[POLICIES];
     enum policy run;  /* that the recording was made under */
     uint64_t base;    /* what that holds with the recorded settings, begun like the others */

@@ -3,7 +3,6 @@
  * program, and puts the answers on one page (whatif.h), or into JSON.
  */
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +11,6 @@
 #include "edit/refusal.h"
 #include "read/steps.h"
 #include "whatif.h"
-
-#define LARGE (4 << 20) /* bytes of an array that goes back to the system when it is freed */
 
 /* WHAT: of which the framework had some before the recording began; NULL: of anything. */
 static bool is_late(const struct trace *t, int64_t device, const char *what)
@@ -77,17 +74,6 @@ static struct edits_question question_of(const struct answers *a, struct torch_s
                                    a->q->o->bytes};
 }
 
-/* The request that ended the run comes first.  A tape is as large as the program that is read for it, so
- * there is one at a time. */
-static int ask_refused(struct answers *a, const struct edits_question *q)
-{
-    if (q->late)
-        return 0;
-    trace_free_tape(&a->tape);
-    a->refused = refusal_ask_about(a->t, a->device, q, wants_edits(a->q));
-    return trace_tape(a->t, a->device, &a->tape);
-}
-
 /* The least that was alive at any moment from the end of the first step to the end of the last step but one;
  * the last may end with the program.  With a capacity below it no allocator lets a step be made. */
 static uint64_t least_alive(const struct answers *a)
@@ -97,8 +83,8 @@ static uint64_t least_alive(const struct answers *a)
     uint64_t live = 0, least = UINT64_MAX;
     if (trace_step_ends(a->t, &ends, &n) || n < 3)
         n = 0;
-    for (size_t i = 0; i < a->tape.n && n; i++) {
-        const struct tape_event *e = &a->tape.at[i];
+    for (size_t i = 0; i < a->tape->n && n; i++) {
+        const struct tape_event *e = &a->tape->at[i];
         if (e->t > ends[n - 2].t)
             break;
         least = e->t > ends[0].t && live < least ? live : least;
@@ -121,14 +107,6 @@ static int check_capacity(const struct answers *a)
                     shown(a->q->o->capacity), units_bytes((int64_t)least, a->q->o->bytes).s, a->device);
 }
 
-/* The tape is as large as the program that is read now. */
-static void drop_tape(struct answers *a)
-{
-    trace_free_tape(&a->tape);
-    malloc_trim(0); /* a packing leaves many small pieces, which would stay in the process */
-    mallopt(M_MMAP_THRESHOLD, LARGE); /* nor do programs leave holes as large as they were */
-}
-
 static int answer_json(struct answers *a, const struct edits_question *q, struct json *j)
 {
     struct edits edits;
@@ -140,7 +118,6 @@ static int answer_json(struct answers *a, const struct edits_question *q, struct
     if (wants_edits(a->q) && a->refused) {
         status = refusal_json(a->refused, j);
     } else if (wants_edits(a->q) && !q->late) {
-        drop_tape(a);
         status = edits_ask(a->t, a->device, q, &edits) ? complain("whatif: %s", a->t->why) : 0;
         if (!status)
             edits_json(&edits, q, j);
@@ -206,7 +183,6 @@ static int answer_text(struct answers *a, const struct edits_question *q)
         policies_ask(a);
     policies_page(a, &page);
     if (changes) {
-        drop_tape(a);
         status = edits_ask(a->t, a->device, q, &edits) ? complain("whatif: %s", a->t->why)
                                                        : edits_complain(&edits, q);
         if (!status)
@@ -234,9 +210,9 @@ static int answer_device(struct answers *a, struct json *j)
     struct torch_settings settings;
     bool wanted[FEED_POLICIES];
     struct edits_question q = question_of(a, &settings, wanted);
-    int status = ask_refused(a, &q) ? complain("whatif: %s", a->t->why) : 0;
-    if (!status)
-        status = j ? answer_json(a, &q, j) : answer_text(a, &q);
+    if (!q.late)
+        a->refused = refusal_ask_about(a->t, a->device, &q, wants_edits(a->q));
+    int status = j ? answer_json(a, &q, j) : answer_text(a, &q);
     refusal_forget(a->refused);
     return status;
 }
@@ -245,15 +221,15 @@ int whatif_device(struct trace *t, const struct question *q, int64_t device, str
 {
     struct answers *a = xrealloc(NULL, sizeof *a);
     *a = (struct answers){.t = t, .q = q, .device = device, .late = is_late(t, device, NULL)};
-    if (trace_tape(t, device, &a->tape)) {
+    if (!(a->tape = trace_tape(t, device))) {
         complain("whatif: %s", t->why);
         free(a);
         return -1;
     }
     policies_begin(a);
-    bool any = a->tape.ids > 0;
+    bool any = a->tape->ids > 0;
     int status = any ? answer_device(a, j) : 0;
-    trace_free_tape(&a->tape);
+    trace_forget_tapes(t);
     free(a);
     return status ? -1 : any;
 }

@@ -7,12 +7,15 @@
  */
 #include "whatif.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/shown.h"
 #include "base/units.h"
 #include "whatif/remedies.h"
+
+#define LARGE (4 << 20) /* bytes of an array that goes back to the system when it is freed */
 
 int edits_check(const struct arg_list *edits)
 {
@@ -37,6 +40,9 @@ int edits_ask(struct trace *t, int64_t device, const struct edits_question *q, s
         program_free_facts(&out->facts);
         return -1;
     }
+    trace_forget_tapes(t); /* it is as large as the program, which stands for it now */
+    malloc_trim(0);        /* a packing leaves many small pieces, which would stay in the process */
+    mallopt(M_MMAP_THRESHOLD, LARGE); /* nor do programs leave holes as large as they were */
     out->rows = answered_rows(q->edits, &out->n);
     answered_work(&out->from, q, out->rows, out->n);
     return 0;

@@ -16,7 +16,7 @@
 struct torch_settings policies_settings(const struct answers *a)
 {
     struct torch_settings s;
-    const struct trace_tape *tape = &a->tape;
+    const struct trace_tape *tape = a->tape;
     replay_settings(tape, &s);
     s.ties = a->ties;
     for (int i = 0; i < a->q->setting_count; i++)
@@ -37,9 +37,9 @@ struct torch_settings policies_settings(const struct answers *a)
 /* Whether the recording was made under POLICY as it is asked about, so that both can be compared. */
 static bool recorded_under(const struct answers *a, enum policy policy)
 {
-    if (a->q->setting_count || a->q->capacity || a->tape.arena || a->late || a->tape.roundup < 0)
+    if (a->q->setting_count || a->q->capacity || a->tape->arena || a->late || a->tape->roundup < 0)
         return false;
-    return policy == (a->tape.expandable ? EXPANDABLE : NATIVE);
+    return policy == (a->tape->expandable ? EXPANDABLE : NATIVE);
 }
 
 static void replay_as_torch(const struct answers *a, enum policy policy, bool compare,
@@ -52,8 +52,8 @@ static void replay_as_torch(const struct answers *a, enum policy policy, bool co
         s.memory = (uint64_t)device->total_bytes;
     s.follow_limits = compare || !a->q->capacity; /* --capacity asks about another end */
     if (s.follow_limits)
-        s.limit = replay_first_limit(&a->tape, device ? device->total_bytes : UNKNOWN);
-    replay_torch(&a->tape, &s, compare, r);
+        s.limit = replay_first_limit(a->tape, device ? device->total_bytes : UNKNOWN);
+    replay_torch(a->tape, &s, compare, r);
 }
 
 static void ask_torch(struct answers *a, enum policy policy)
@@ -69,7 +69,7 @@ static bool all_same(const struct replay_result *r)
 /* Whether the recording's own policy and settings meet it in everything. */
 static bool is_met(const struct answers *a)
 {
-    enum policy own = a->tape.expandable ? EXPANDABLE : NATIVE;
+    enum policy own = a->tape->expandable ? EXPANDABLE : NATIVE;
     struct question plain = *a->q;
     struct answers as_recorded = *a;
     plain.setting_count = 0;
@@ -85,8 +85,8 @@ static bool is_met(const struct answers *a)
  */
 static void find_ties(struct answers *a)
 {
-    torch_simulates(a->tape.version, &a->ties);
-    if (a->tape.version || is_met(a))
+    torch_simulates(a->tape->version, &a->ties);
+    if (a->tape->version || is_met(a))
         return;
     for (a->ties = TORCH_BY_SEGMENT; a->ties && !is_met(a); a->ties--)
         ;
@@ -97,17 +97,17 @@ static void ask(struct answers *a, enum policy policy)
     struct replay_result *r = &a->of[policy];
     switch (policy) {
     case LIVE:
-        replay_live(&a->tape, a->q->capacity, r);
+        replay_live(a->tape, a->q->capacity, r);
         break;
     case NATIVE:
     case EXPANDABLE:
         ask_torch(a, policy);
         break;
     case ARENA:
-        replay_arena(&a->tape, a->q->capacity, r);
+        replay_arena(a->tape, a->q->capacity, r);
         break;
     default:
-        replay_packed(&a->tape, a->q->capacity, r);
+        replay_packed(a->tape, a->q->capacity, r);
     }
 }
 
@@ -123,7 +123,7 @@ static void ask_base(struct answers *a)
     plain.capacity = 0;
     as_recorded.q = &plain;
     if (a->run == ARENA)
-        replay_arena(&a->tape, 0, &r);
+        replay_arena(a->tape, 0, &r);
     else
         replay_as_torch(&as_recorded, a->run, false, &r);
     a->base = r.reserved;
@@ -142,10 +142,10 @@ void policies_begin(struct answers *a)
 {
     const struct trace_peak *peak = trace_find_peak(a->t, a->device, "managed_reserved");
     a->recorded = peak && peak->bytes > 0 ? peak->bytes : UNKNOWN;
-    a->limit = replay_last_limit(&a->tape, trace_find_device(a->t, a->device));
-    a->run = a->tape.arena ? ARENA : a->tape.expandable ? EXPANDABLE : NATIVE;
+    a->limit = replay_last_limit(a->tape, trace_find_device(a->t, a->device));
+    a->run = a->tape->arena ? ARENA : a->tape->expandable ? EXPANDABLE : NATIVE;
     struct replay_result live;
-    replay_live(&a->tape, 0, &live);
+    replay_live(a->tape, 0, &live);
     a->live = live.reserved;
     find_ties(a);
 }
@@ -157,7 +157,7 @@ void policies_ask(struct answers *a)
             ask(a, i);
     ask_base(a);
     /* where the recording is met with them as the common one's, they were */
-    a->pools_matter = a->tape.pools_unknown && !is_met(a);
+    a->pools_matter = a->tape->pools_unknown && !is_met(a);
 }
 
 /* How far the figure can be relied on, as a sentence that the caller frees; WHOLE: and why it is compared
@@ -165,7 +165,7 @@ void policies_ask(struct answers *a)
 static char *reliance(const struct answers *a, enum policy policy, bool whole)
 {
     const struct replay_result *r = &a->of[policy];
-    const struct trace_tape *tape = &a->tape;
+    const struct trace_tape *tape = a->tape;
     if (policy == LIVE)
         return xstrdup(tape->unasked ? "no allocator needs less of these block sizes"
                                      : "no allocator needs less");
@@ -173,7 +173,7 @@ static char *reliance(const struct answers *a, enum policy policy, bool whole)
         return xformat("%s; no packing needs less than %s", r->method,
                        units_bytes((int64_t)r->bound, a->q->o->bytes).s);
     if (r->compared) {
-        char *why = all_same(r) ? xstrdup("") : replay_why_not(&a->tape, policy == EXPANDABLE);
+        char *why = all_same(r) ? xstrdup("") : replay_why_not(a->tape, policy == EXPANDABLE);
         char *alike =
             whole && a->alike && policy == a->run
                 ? xformat("; the others begin with an empty cache, and no driver refuses them memory: "
@@ -214,13 +214,13 @@ static char *reliance(const struct answers *a, enum policy policy, bool whole)
 
 void policies_json(const struct answers *a, struct json *j)
 {
-    json_int(j, "blocks", a->tape.ids);
+    json_int(j, "blocks", a->tape->ids);
     json_int(j, "live_bytes", (int64_t)a->live);
     json_int(j, "recorded_reserved_bytes", a->recorded);
     json_text(j, "recorded_policy", whatif_policies[a->run]);
     json_int(j, "compared_with_bytes", (int64_t)a->base);
     json_int(j, "limit_bytes", a->limit);
-    json_text(j, "settings_from_environment", a->tape.environment);
+    json_text(j, "settings_from_environment", a->tape->environment);
     json_begin(j, "policies", '[');
     for (int i = 0; i < POLICIES; i++) {
         const struct replay_result *r = &a->of[i];
@@ -384,18 +384,18 @@ static void add_head(const struct answers *a, struct whatif_page *page)
                                       : xformat("; PyTorch limited to %s%s", units_bytes(a->limit, exact).s,
                                                 a->q->capacity ? ", which --capacity stands for" : "");
     whatif_say(page, "device %" PRId64 ": %s, at most %s alive at once%s%s%s", a->device,
-               units_count((int64_t)a->tape.ids, "block").s, units_bytes((int64_t)a->live, exact).s, recorded,
-               alike, limit);
+               units_count((int64_t)a->tape->ids, "block").s, units_bytes((int64_t)a->live, exact).s,
+               recorded, alike, limit);
     free(recorded);
     free(alike);
     free(limit);
-    if (a->tape.environment)
+    if (a->tape->environment)
         whatif_say(page, "  PyTorch's settings from the environment: %s%s",
-                   *a->tape.environment ? "PYTORCH_CUDA_ALLOC_CONF=" : "none, so the default ones",
-                   shown(a->tape.environment));
-    if (a->tape.not_imitated)
+                   *a->tape->environment ? "PYTORCH_CUDA_ALLOC_CONF=" : "none, so the default ones",
+                   shown(a->tape->environment));
+    if (a->tape->not_imitated)
         whatif_say(page, "  PyTorch's settings that a replay does not imitate: %s",
-                   shown(a->tape.not_imitated));
+                   shown(a->tape->not_imitated));
 }
 
 void policies_page(const struct answers *a, struct whatif_page *page)

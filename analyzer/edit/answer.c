@@ -19,13 +19,7 @@ static bool play(struct feed *f, const struct program *p, const struct trace_mom
     case MOMENT_BORN:
         return feed_born(f, e->block, b->size, b->stream);
     case MOMENT_DIED:
-        feed_died(f, e->block, b->size, b->stream, e->deferred);
-        break;
-    case MOMENT_REUSABLE:
-        feed_reusable(f, e->block);
-        break;
-    case MOMENT_EMPTIED:
-        feed_emptied(f);
+        feed_died(f, e->block, b->size, b->stream);
         break;
     default:
         break;

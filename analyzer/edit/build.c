@@ -41,18 +41,13 @@ uint32_t build_born(struct build *b, const struct edit_block *like, uint64_t siz
     return block;
 }
 
-static void end_block(struct build *b, uint32_t block, uint16_t phase, bool deferred)
+void build_died(struct build *b, uint32_t block, uint16_t phase)
 {
     if (block == BLOCK_NEVER || b->to.blocks[block].died != BLOCK_NEVER ||
         b->to.event_count >= BLOCK_NEVER - 1)
         return;
     b->to.blocks[block].died = (uint32_t)b->to.event_count;
-    note(b, (struct trace_moment){.block = block, .phase = phase, .what = MOMENT_DIED, .deferred = deferred});
-}
-
-void build_died(struct build *b, uint32_t block, uint16_t phase)
-{
-    end_block(b, block, phase, false);
+    note(b, (struct trace_moment){.block = block, .phase = phase, .what = MOMENT_DIED});
 }
 
 void build_copy(struct build *b, size_t event)
@@ -65,13 +60,7 @@ void build_copy(struct build *b, size_t event)
             b->to.blocks[now].made = was->made;
         b->now[e.block] = now;
     } else if (e.what == MOMENT_DIED) {
-        end_block(b, b->now[e.block], e.phase, e.deferred);
-    } else if (e.what == MOMENT_REUSABLE) {
-        uint32_t now = b->now[e.block];
-        if (now != BLOCK_NEVER && b->to.blocks[now].died != BLOCK_NEVER) {
-            e.block = now;
-            note(b, e);
-        }
+        build_died(b, b->now[e.block], e.phase);
     } else {
         note(b, e);
     }

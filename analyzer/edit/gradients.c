@@ -189,8 +189,7 @@ static void flush(struct build *b, struct pending *p, struct in_backward *in)
 static bool is_behind(const struct build *b, size_t i)
 {
     const struct trace_moment *e = &b->from->events[i];
-    if (e->what == MOMENT_STEP || e->what == MOMENT_REFUSED || e->what == MOMENT_EMPTIED ||
-        e->what == MOMENT_PHASE)
+    if (e->what == MOMENT_STEP || e->what == MOMENT_REFUSED || e->what == MOMENT_PHASE)
         return false;
     enum edit_kind kind = program_kind(&b->from->blocks[e->block]);
     return kind == KIND_UPDATE ||

@@ -48,7 +48,7 @@ static bool ends_update(const struct program *p, size_t i)
 static bool is_update(const struct program *p, size_t i)
 {
     const struct trace_moment *e = &p->events[i];
-    return (e->what == MOMENT_BORN || e->what == MOMENT_DIED || e->what == MOMENT_REUSABLE) &&
+    return (e->what == MOMENT_BORN || e->what == MOMENT_DIED) &&
            program_kind(&p->blocks[e->block]) == KIND_UPDATE;
 }
 

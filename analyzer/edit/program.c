@@ -42,13 +42,13 @@ static void read_phases(struct trace *t, struct edit_facts *f)
 }
 
 /* Phases are in the file whether there is anything in them or not. */
-static void forget_unused(struct edit_facts *f, const struct trace_blocks *b)
+static void forget_unused(struct edit_facts *f, const struct program *p)
 {
     uint16_t *phases[] = {&f->forward, &f->logits, &f->backward, &f->optimizer, &f->evaluation};
     bool *used = xrealloc(NULL, UINT16_MAX + 1);
     memset(used, 0, UINT16_MAX + 1);
-    for (size_t i = 0; i < b->moment_count; i++)
-        used[b->moments[i].phase] = true;
+    for (size_t i = 0; i < p->event_count; i++)
+        used[p->events[i].phase] = true;
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
         *phases[i] = *phases[i] && used[*phases[i]] ? *phases[i] : EDIT_NO_PHASE;
     free(used);
@@ -183,7 +183,7 @@ static bool has_types(const struct program *p, const struct asked_table *asked)
 /* ---- reading ---- */
 
 /* Events up to the refusal, and the request itself. */
-static void cut(struct program *p, const struct trace_blocks *blocks, size_t refusal)
+static void cut(struct program *p, const struct trace_tape *tape, size_t refusal)
 {
     size_t at = 0;
     while (at < p->event_count &&
@@ -191,7 +191,7 @@ static void cut(struct program *p, const struct trace_blocks *blocks, size_t ref
         at++;
     if (at == p->event_count)
         return;
-    const struct trace_refusal *asked = &blocks->refusals[refusal];
+    const struct tape_refusal *asked = &tape->refusals[refusal];
     for (size_t i = 0; i < p->block_count; i++)
         if (p->blocks[i].died != BLOCK_NEVER && p->blocks[i].died > at)
             p->blocks[i].died = BLOCK_NEVER;
@@ -207,26 +207,47 @@ static void cut(struct program *p, const struct trace_blocks *blocks, size_t ref
                                                            .kind = KIND_REQUEST};
 }
 
-static void take(struct program *p, struct trace_blocks *from)
+static void take_blocks(struct program *p, const struct trace_tape *tape, const uint8_t *roles)
 {
-    p->blocks = xrealloc(NULL, (from->block_count + 1) * sizeof *p->blocks);
-    p->block_count = from->block_count;
-    for (size_t i = 0; i < from->block_count; i++) {
-        const struct trace_made *m = &from->blocks[i];
-        const struct asked *asked = &from->asked.at[m->asked];
-        uint64_t bytes = asked_bytes(asked, m->size);
-        p->blocks[i] = (struct edit_block){.size = bytes ? bytes : m->size,
-                                           .stack = m->stack,
-                                           .asked = m->asked,
-                                           .type = asked->type,
-                                           .born = m->born,
-                                           .died = m->died,
-                                           .stream = m->stream,
-                                           .kind = (uint8_t)by_role(m->role)};
+    p->blocks = xrealloc(NULL, (tape->ids + (size_t)1) * sizeof *p->blocks);
+    p->block_count = tape->ids;
+    for (size_t i = 0; i < tape->ids; i++) {
+        const struct tape_block *b = &tape->blocks[i];
+        p->blocks[i] = (struct edit_block){.size = b->request,
+                                           .stack = b->stack,
+                                           .asked = b->asked,
+                                           .type = tape->made_for.at[b->asked].type,
+                                           .born = BLOCK_NEVER,
+                                           .died = BLOCK_NEVER,
+                                           .stream = b->stream,
+                                           .kind = (uint8_t)by_role(roles[i])};
     }
-    p->events = xrealloc(NULL, (from->moment_count + 1) * sizeof *p->events);
-    memcpy(p->events, from->moments, from->moment_count * sizeof *p->events);
-    p->event_count = from->moment_count;
+}
+
+static void take_event(struct program *p, const struct tape_event *e)
+{
+    uint32_t at = (uint32_t)p->event_count;
+    enum trace_moment_what what = e->what == TAPE_ALLOC  ? MOMENT_BORN
+                                  : e->what == TAPE_FREE ? MOMENT_DIED
+                                                         : MOMENT_REFUSED;
+    if (what == MOMENT_BORN)
+        p->blocks[e->id].born = at;
+    else if (what == MOMENT_DIED)
+        p->blocks[e->id].died = at;
+    *PUSH(p->events, p->event_count) =
+        (struct trace_moment){.block = e->id, .phase = e->phase, .what = (uint8_t)what};
+}
+
+static void take_events(struct program *p, const struct trace_tape *tape)
+{
+    size_t step = 0;
+    for (size_t i = 0; i <= tape->n; i++) {
+        for (; step < tape->step_count && tape->steps[step] <= i; step++)
+            *PUSH(p->events, p->event_count) = (struct trace_moment){.what = MOMENT_STEP};
+        if (i < tape->n &&
+            (tape->at[i].what == TAPE_ALLOC || tape->at[i].what == TAPE_FREE || tape->at[i].what == TAPE_OOM))
+            take_event(p, &tape->at[i]);
+    }
 }
 
 /* Where another phase begins an event says so: an edit may leave nothing else of it. */
@@ -250,37 +271,43 @@ static void mark_phases(struct program *p)
     p->event_count = n;
 }
 
+static int take_tape(struct trace *t, const struct trace_tape *tape, struct program *p,
+                     struct edit_facts *facts)
+{
+    int64_t told;
+    uint8_t *roles = tape_roles(t, tape, &told);
+    if (!roles)
+        return -1;
+    take_blocks(p, tape, roles);
+    free(roles);
+    take_events(p, tape);
+    facts->roles = told > 0;
+    facts->steps = (int64_t)tape->step_count;
+    facts->refusals = (int64_t)tape->refusal_count;
+    facts->asked = asked_copy(&tape->made_for);
+    return stacks_read(t, facts);
+}
+
 int program_read(struct trace *t, int64_t device, size_t refusal, struct program *p, struct edit_facts *facts)
 {
-    struct trace_blocks blocks;
     *facts = (struct edit_facts){0};
     *p = (struct program){.facts = facts};
     read_phases(t, facts);
-    if (trace_blocks(t, device, &blocks))
+    const struct trace_tape *tape = trace_tape(t, device);
+    if (!tape || take_tape(t, tape, p, facts))
         return -1;
-    if (stacks_read(t, facts)) {
-        trace_free_blocks(&blocks);
-        return -1;
-    }
-    forget_unused(facts, &blocks);
-    facts->steps = blocks.steps;
+    forget_unused(facts, p);
     facts->ranks = t->process.world_size > 1 ? t->process.world_size : 1;
-    facts->roles = blocks.roles > 0;
-    facts->refusals = (int64_t)blocks.refusal_count;
-    facts->cut = refusal < blocks.refusal_count;
+    facts->cut = refusal < tape->refusal_count;
     if (facts->cut)
-        facts->limit = blocks.refusals[refusal].limit;
-    take(p, &blocks);
+        facts->limit = tape->refusals[refusal].limit;
     stacks_find_units(p, facts);
     if (facts->cut)
-        cut(p, &blocks, refusal);
+        cut(p, tape, refusal);
     struct reading r = {.facts = facts, .p = p, .cut = facts->cut};
     find_kinds(&r);
-    facts->types = has_types(p, &blocks.asked);
+    facts->types = has_types(p, &facts->asked);
     facts->imported = trace_is_imported(t);
-    facts->asked = blocks.asked;
-    blocks.asked = (struct asked_table){0};
-    trace_free_blocks(&blocks);
     mark_phases(p);
     return 0;
 }

@@ -13,7 +13,16 @@
 #ifndef VS_EDIT_PROGRAM_H
 #define VS_EDIT_PROGRAM_H
 
-#include "read/blocks.h"
+#include "read/tape.h"
+
+#define BLOCK_NEVER UINT32_MAX
+
+enum trace_moment_what { MOMENT_BORN, MOMENT_DIED, MOMENT_STEP, MOMENT_REFUSED, MOMENT_PHASE };
+struct trace_moment {
+    uint32_t block; /* of BORN and DIED; of REFUSED: index into the tape's refusals */
+    uint16_t phase; /* index into phase_names */
+    uint8_t what;
+};
 
 enum edit_kind {
     KIND_OTHER,

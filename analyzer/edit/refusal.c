@@ -247,10 +247,10 @@ static int64_t capacity_of(const struct trace_oom_kept *o, uint64_t limit)
     return o->refusals > 0 ? driver : UNKNOWN; /* not asked: a limit of its own, which is not known */
 }
 
-static size_t find_refusal(const struct trace_blocks *b, int64_t seq)
+static size_t find_refusal(const struct trace_tape *tape, int64_t seq)
 {
-    for (size_t i = 0; i < b->refusal_count; i++)
-        if (b->refusals[i].seq == seq)
+    for (size_t i = 0; i < tape->refusal_count; i++)
+        if (tape->refusals[i].seq == seq)
             return i;
     return SIZE_MAX;
 }
@@ -296,21 +296,16 @@ static int read_program(struct trace *t, const struct trace_oom_kept *o, struct 
                         struct edit_facts *facts, struct torch_settings *settings, enum feed_policy *policy,
                         struct refusal_answer *out)
 {
-    struct trace_tape tape;
-    struct trace_blocks blocks;
-    if (trace_blocks(t, o->device, &blocks))
+    const struct trace_tape *tape = trace_tape(t, o->device);
+    if (!tape)
         return -1;
-    size_t refusal = find_refusal(&blocks, o->seq);
-    trace_free_blocks(&blocks);
-    if (trace_tape(t, o->device, &tape))
-        return -1;
-    replay_settings(&tape, settings);
+    size_t refusal = find_refusal(tape, o->seq);
+    replay_settings(tape, settings);
     settings->gc_threshold = 0; /* of a limit that the capacity stands for */
     const struct trace_device *device = trace_find_device(t, o->device);
     if (device && device->total_bytes > 0) /* a limit below it makes no reservation of addresses smaller */
         settings->memory = (uint64_t)device->total_bytes;
-    *policy = tape.arena ? FEED_ARENA : tape.expandable ? FEED_EXPANDABLE : FEED_NATIVE;
-    trace_free_tape(&tape);
+    *policy = tape->arena ? FEED_ARENA : tape->expandable ? FEED_EXPANDABLE : FEED_NATIVE;
     if (refusal == SIZE_MAX) {
         out->why = xstrdup("the request is not a framework's");
         return 0;

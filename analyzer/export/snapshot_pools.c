@@ -16,26 +16,24 @@
 
 int snapshot_homes(struct snapshot_writer *w, struct heap_homes *homes)
 {
-    struct trace_tape tape;
+    const struct trace_tape *tape = trace_tape(w->t, w->device);
     *homes = (struct heap_homes){0};
-    if (trace_tape(w->t, w->device, &tape)) {
-        trace_free_tape(&tape);
+    if (!tape)
         return -1;
-    }
-    for (size_t i = 0; i < tape.birth_count; i++) {
-        uint16_t stream = tape.at[tape.births[i].at].stream;
-        if (stream >= tape.streams)
+    for (size_t i = 0; i < tape->birth_count; i++) {
+        uint16_t stream = tape->at[tape->births[i].at].stream;
+        if (stream >= tape->streams)
             continue;
-        struct heap_home home = {(int64_t)tape.stream[stream].number, (int64_t)tape.stream[stream].pool};
-        map_put(&homes->by_birth, tape.births[i].seq, (int64_t)homes->n);
+        struct heap_home home = {(int64_t)tape->stream[stream].number, (int64_t)tape->stream[stream].pool};
+        map_put(&homes->by_birth, tape->births[i].seq, (int64_t)homes->n);
         *PUSH(homes->at, homes->n) = home;
     }
-    for (size_t i = 0; i < tape.wait_count; i++)
-        map_put(&w->waits, tape.waits[i].free_seq, tape.waits[i].done_seq);
-    w->settings = (struct snapshot_settings){tape.settings_known && !tape.changed && !tape.environment,
-                                             tape.max_split, tape.roundup, tape.gc_threshold, tape.conf};
-    w->pools_known = !tape.pools_unknown;
-    trace_free_tape(&tape);
+    for (size_t i = 0; i < tape->wait_count; i++)
+        map_put(&w->waits, tape->waits[i].free_seq, tape->waits[i].done_seq);
+    w->settings = (struct snapshot_settings){tape->settings_known && !tape->changed && !tape->environment,
+                                             tape->max_split, tape->roundup, tape->gc_threshold, tape->conf};
+    w->pools_known = !tape->pools_unknown;
+    trace_forget_tapes(w->t);
     return 0;
 }
 

@@ -16,7 +16,6 @@
 
 #include "base/shown.h"
 #include "base/units.h"
-#include "read/blocks.h"
 #include "read/steps.h"
 #include "read/tape.h"
 #include "read/trace.h"
@@ -43,15 +42,14 @@ static struct mixed_guess *guesses_of(const struct facts *facts, size_t *n)
 /* What the figures lie between, wherever the driver puts memory, and with other guesses. */
 static void find_layouts(struct peaks *p, struct trace *t, const struct attempt *a)
 {
-    struct trace_tape tape;
     size_t n = 0;
-    if (!p->framework || trace_tape(t, p->device, &tape))
+    const struct trace_tape *tape = p->framework ? trace_tape(t, p->device) : NULL;
+    if (!tape)
         return;
     struct mixed_guess *guesses = a->assumption == ASSUME_SECOND ? guesses_of(&a->facts, &n) : NULL;
-    layouts_try(&tape, p->total, p->allocated, p->reserved, p->world_size > 1, &p->layouts);
-    mixed_try(&tape, p->total, guesses, n, p->allocated, p->reserved, &p->layouts);
+    layouts_try(tape, p->total, p->allocated, p->reserved, p->world_size > 1, &p->layouts);
+    mixed_try(tape, p->total, guesses, n, p->allocated, p->reserved, &p->layouts);
     free(guesses);
-    trace_free_tape(&tape);
 }
 
 /* Of the device where the rank reserves most. */
@@ -93,26 +91,24 @@ static void take_device(struct peaks *p, struct trace *t, const struct device_re
 }
 
 /* The limit that the program had set and O met, below what the device has; 0: none. */
-static uint64_t limit_at(const struct trace_blocks *b, const struct trace_oom_kept *o, int64_t total)
+static uint64_t limit_at(const struct trace_tape *tape, const struct trace_oom_kept *o, int64_t total)
 {
     if (oom_need_of(o, total, UNKNOWN).cause != OOM_NOT_ASKED)
         return 0;
-    for (size_t i = 0; i < b->refusal_count; i++)
-        if (b->refusals[i].seq == o->seq)
-            return total == UNKNOWN || b->refusals[i].limit < (uint64_t)total ? b->refusals[i].limit : 0;
+    for (size_t i = 0; i < tape->refusal_count; i++)
+        if (tape->refusals[i].seq == o->seq)
+            return total == UNKNOWN || tape->refusals[i].limit < (uint64_t)total ? tape->refusals[i].limit
+                                                                                 : 0;
     return 0;
 }
 
 /* The last of these limits, where no request that reached the program was one of the driver; else 0. */
 static uint64_t own_limit(const struct oom_report *r, struct trace *t)
 {
-    struct trace_blocks blocks;
     uint64_t limit = 0;
-    if (r->need.cause != OOM_NOT_ASKED || trace_blocks(t, r->lead->device, &blocks))
-        return 0;
-    for (size_t i = 0; i < r->kept_count && (i == 0 || limit); i++)
-        limit = limit_at(&blocks, &r->kept[i], r->total_bytes);
-    trace_free_blocks(&blocks);
+    const struct trace_tape *tape = r->need.cause == OOM_NOT_ASKED ? trace_tape(t, r->lead->device) : NULL;
+    for (size_t i = 0; tape && i < r->kept_count && (i == 0 || limit); i++)
+        limit = limit_at(tape, &r->kept[i], r->total_bytes);
     return limit;
 }
 

@@ -264,9 +264,11 @@ static int load_one(struct law_run *run, const char *word, int64_t *device)
     int bad = find_sizes(run);
     if (!bad)
         bad = find_device(run, device);
-    if (!bad && (trace_tape(&run->t, *device, &run->tape) || trace_stacks(&run->t, &run->stacks) ||
-                 trace_lives(&run->t, *device, &lives)))
+    const struct trace_tape *tape = bad ? NULL : trace_tape(&run->t, *device);
+    if (!bad && (!tape || trace_stacks(&run->t, &run->stacks) || trace_lives(&run->t, *device, &lives)))
         bad = complain("whatif: %s", run->t.why);
+    if (tape)
+        run->tape = *tape;
     if (!bad)
         bad = check_whole(run);
     if (!bad)
@@ -332,7 +334,6 @@ void law_free_runs(struct law_runs *runs)
 {
     for (size_t i = 0; i < runs->n; i++) {
         struct law_run *run = &runs->at[i];
-        trace_free_tape(&run->tape);
         trace_free_stacks(&run->stacks);
         free(run->blocks);
         free(run->path);

@@ -30,7 +30,7 @@ struct law_block {
 
 struct law_run {
     struct trace t;
-    struct trace_tape tape; /* cut behind the last step that is used */
+    struct trace_tape tape; /* of t, cut behind the last step that is used */
     struct trace_stacks stacks;
     struct law_block *blocks; /* by their ids in the tape */
     size_t ends[LAW_STEPS];   /* blocks born up to the end of step i + 1 */

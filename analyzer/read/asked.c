@@ -80,6 +80,13 @@ uint32_t asked_find(const struct asked_table *a, int64_t id)
     return found ? (uint32_t)(found - a->at) : 0;
 }
 
+struct asked_table asked_copy(const struct asked_table *a)
+{
+    struct asked_table copy = {xrealloc(NULL, (a->n + 1) * sizeof *a->at), a->n};
+    memcpy(copy.at, a->at, a->n * sizeof *a->at);
+    return copy;
+}
+
 void asked_free(struct asked_table *a)
 {
     free(a->at);

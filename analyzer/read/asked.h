@@ -40,6 +40,7 @@ struct asked_table {
 
 /* 0, or -1 with t->why. */
 int asked_read(struct trace *t, struct asked_table *out);
+struct asked_table asked_copy(const struct asked_table *a); /* for asked_free, too */
 void asked_free(struct asked_table *a);
 
 /* An index into at. */

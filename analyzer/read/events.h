@@ -6,8 +6,7 @@
  * says whether it wants more.  What many events have in common (table kind) and what was seen differently
  * later (table amend) are small, and are held as sorted arrays instead of being joined ten million times.
  *
- *      tape.h      what a framework's allocator was asked, by addresses
- *      blocks.h    its blocks, with stacks, phases and roles
+ *      tape.h      what a framework's allocator was asked
  *      lives.h     every block's life, beside the totals
  */
 #ifndef VS_READ_EVENTS_H

@@ -19,10 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "events.h"
 #include "living.h"
 #include "sql.h"
-#include "steps.h"
+#include "tape.h"
 
 #define DEVICES     64
 #define EVENTS_MOST 3000000 /* more take longer than anybody waits for a role */
@@ -34,12 +33,13 @@ struct stretches { /* of a device, counted from 1 */
     uint32_t stretch;             /* of a phase */
     uint32_t part;                /* likewise, where what is computed again is a part of backward */
     uint32_t backward, optimizer; /* the last stretch of either */
-    int64_t refused; /* the last event by which the framework told the program of an out-of-memory */
+    size_t refused; /* the blocks before the last out-of-memory that the framework told the program of */
     size_t refused_step;
 };
 
 struct birth {
     int64_t seq, stack;
+    size_t order; /* of the device's blocks */
     uint32_t step, stretch, part;
     uint8_t device, group, rule;
     uint8_t open;                /* what it may have been, as it had no time to end */
@@ -57,14 +57,13 @@ struct finding {
     struct trace *t;
     struct stack *stacks;
     size_t stack_count;
-    int64_t *raw; /* what was asked for without a tensor: tensor.id */
-    size_t raw_count;
     struct stretches of[DEVICES];
     struct birth *births;
     size_t count;
-    struct trace_step_end *steps;
-    size_t step_count, step;
-    uint8_t *groups; /* by phase */
+    const struct trace_tape *tape; /* of DEVICE, whose births begin with FIRST */
+    uint8_t device;
+    size_t first, step, last_step; /* steps that ended before the event; before the last one of any device */
+    uint8_t *groups;               /* by phase */
     int64_t logits;
 };
 
@@ -104,29 +103,25 @@ static void enter(struct stretches *s, enum group group)
         s->backward = s->stretch;
 }
 
-static void end_steps(struct finding *f, int64_t seq)
+static void born(struct finding *f, const struct tape_event *e)
 {
-    while (f->step < f->step_count && f->steps[f->step].seq < seq)
-        f->step++;
-}
-
-static void born(struct finding *f, const struct trace_row *r)
-{
-    const struct stack *stack = FIND(r->stack, f->stacks, f->stack_count);
-    struct stretches *s = &f->of[r->device];
-    enum group group = group_of(f, r->phase);
+    const struct tape_block *block = &f->tape->blocks[e->id];
+    const struct stack *stack = FIND(block->stack, f->stacks, f->stack_count);
+    struct stretches *s = &f->of[f->device];
+    enum group group = group_of(f, e->phase);
     group = group == BACKWARD && stack && stack->again ? AGAIN : group;
     enter(s, group);
     *PUSH(f->births, f->count) =
-        (struct birth){.seq = r->seq,
-                       .stack = r->stack,
+        (struct birth){.seq = block->seq,
+                       .stack = block->stack,
+                       .order = e->id,
                        .step = (uint32_t)f->step,
                        .stretch = s->stretch,
                        .part = s->part,
-                       .device = (uint8_t)r->device,
+                       .device = f->device,
                        .group = (uint8_t)group,
-                       .logits = r->phase == f->logits,
-                       .raw = FIND(r->tensor, f->raw, f->raw_count) && !(stack && stack->raw)};
+                       .logits = e->phase == f->logits,
+                       .raw = f->tape->made_for.at[block->asked].raw && !(stack && stack->raw)};
 }
 
 /* Of a block that ends in GROUP, in the same step as it began. */
@@ -159,41 +154,46 @@ static uint8_t open_of(const struct birth *b, const struct stretches *s, size_t 
                      (b->step == step && s->optimizer < b->stretch ? OPEN_ACTIVATION : 0));
 }
 
-static void died(struct finding *f, const struct trace_row *r)
+static void died(struct finding *f, const struct tape_event *e)
 {
-    struct birth *b = FIND(r->mate, f->births, f->count);
-    enum group group = group_of(f, r->phase);
-    if (!b || b->dead)
-        return;
-    struct stretches *s = &f->of[b->device];
+    struct birth *b = &f->births[f->first + e->id];
+    struct stretches *s = &f->of[f->device];
+    enum group group = group_of(f, e->phase);
     enter(s, group == BACKWARD && s->now == AGAIN ? AGAIN : group);
     b->dead = true;
     b->rule = rule_of(b, s, group, (uint32_t)f->step);
-    b->cut = b->seq < s->refused && b->step == s->refused_step &&
+    b->cut = b->order < s->refused && b->step == s->refused_step &&
              (!b->rule || b->rule == VS_LIFE_TEMPORARY); /* any other end says what it was */
     if (b->cut) /* in a later step the exception held it, with no optimizer before */
         b->open = b->step == f->step ? open_of(b, s, f->step) : OPEN_ACTIVATION;
 }
 
-static void refused(struct finding *f, const struct trace_row *r)
+static void refused(struct finding *f)
 {
-    f->of[r->device].refused = r->seq;
-    f->of[r->device].refused_step = f->step;
+    f->of[f->device].refused = f->count - f->first;
+    f->of[f->device].refused_step = f->step;
 }
 
-static bool take_row(void *finding, const struct trace_row *r)
+static void walk(struct finding *f)
 {
-    struct finding *f = finding;
-    end_steps(f, r->seq);
-    if (r->device < 0 || r->device >= DEVICES || (r->status && r->op != VS_OP_BLOCK_OOM))
-        return true;
-    if (r->op == VS_OP_BLOCK_OOM)
-        refused(f, r);
-    else if (r->op == VS_OP_BLOCK_ALLOC)
-        born(f, r);
-    else
-        died(f, r);
-    return true;
+    size_t steps = 0;
+    f->first = f->count;
+    f->step = 0;
+    for (size_t i = 0; i < f->tape->n; i++) {
+        const struct tape_event *e = &f->tape->at[i];
+        while (steps < f->tape->step_count && f->tape->steps[steps] <= i)
+            steps++;
+        if (e->what != TAPE_ALLOC && e->what != TAPE_FREE && e->what != TAPE_OOM)
+            continue;
+        f->step = steps;
+        if (e->what == TAPE_ALLOC)
+            born(f, e);
+        else if (e->what == TAPE_FREE)
+            died(f, e);
+        else
+            refused(f);
+    }
+    f->last_step = f->step > f->last_step ? f->step : f->last_step;
 }
 
 static int read_stacks(struct finding *f)
@@ -209,19 +209,18 @@ static int read_stacks(struct finding *f)
     return trace_sql_done(f->t, s);
 }
 
-static int read_raw(struct finding *f)
+static int walk_devices(struct finding *f)
 {
-    struct sqlite3_stmt *s = trace_sql(f->t, "SELECT id FROM tensor WHERE kind = 3 ORDER BY id", 0);
-    while (trace_sql_row(s))
-        *PUSH(f->raw, f->raw_count) = sqlite3_column_int64(s, 0);
-    return trace_sql_done(f->t, s);
-}
-
-static int read_events(struct finding *f)
-{
-    const struct trace_part part = {UNKNOWN, 0, INT64_MAX,
-                                    EVENT(BLOCK_ALLOC) | EVENT(BLOCK_FREE) | EVENT(BLOCK_OOM)};
-    return read_stacks(f) || read_raw(f) || trace_rows(f->t, &part, take_row, f) ? -1 : 0;
+    for (size_t i = 0; i < f->t->peak_count; i++) {
+        const struct trace_peak *p = &f->t->peaks[i];
+        if (strcmp(p->kind, "framework") != 0 || p->device < 0 || p->device >= DEVICES)
+            continue;
+        f->device = (uint8_t)p->device;
+        if (!(f->tape = trace_tape(f->t, p->device)))
+            return -1;
+        walk(f);
+    }
+    return 0;
 }
 
 /* ---- what had no time to end ---- */
@@ -272,7 +271,7 @@ static void find_cut_off(struct finding *f)
         if (b->dead && !b->cut)
             continue;
         if (!b->dead)
-            b->open = open_of(b, &f->of[b->device], f->step);
+            b->open = open_of(b, &f->of[b->device], f->last_step);
         uint8_t like = b->stack > 0 && b->stack <= (int64_t)most ? kin[b->stack] : 0;
         if (b->raw && f->of[b->device].stretch != b->stretch)
             b->rule = VS_LIFE_WORKSPACE_RAW;
@@ -389,7 +388,7 @@ int trace_find_roles(struct trace *t)
     if (wanted || caches)
         result = make_table(t) || (caches && put_caches(t)) ? -1 : 0;
     if (wanted && !result) {
-        result = trace_step_ends(t, &f.steps, &f.step_count) || read_events(&f) ? -1 : 0;
+        result = read_stacks(&f) || walk_devices(&f) ? -1 : 0;
         if (!result) {
             find_cut_off(&f);
             result = put(&f) || put_libraries(t) ? -1 : 0;
@@ -398,8 +397,6 @@ int trace_find_roles(struct trace *t)
     }
     free(f.groups);
     free(f.stacks);
-    free(f.raw);
     free(f.births);
-    free(f.steps);
     return result;
 }

@@ -1,17 +1,18 @@
 /*
- * tape.c - what a caching allocator was asked for and what it asked of the driver, in order: the input of a
- * replay.
+ * tape.c - the pass over a device's events (tape.h).
  *
- * Blocks are paired by their addresses here, so that an event names the block it is about by a number.  In a
- * recording of `run` a request has the number of its stream.  The scopes that were open say which pool it
- * went to.  The CUDA events that the allocator recorded for a deferred free say when it ended.
+ * A free names its block by the number of its allocation, as the ledger paired them.  What says no number
+ * (another stream's use, a deferred free and its end) names it by its address.  In a recording of `run` a
+ * request has the number of its stream.  The scopes that were open say which pool it went to.  The CUDA
+ * events that the allocator recorded for a deferred free say when it ended.
  */
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "asked.h"
+#include "sql.h"
+#include "steps.h"
 #include "tape_parts.h"
-#include "tape.h"
 #include "trace/ledger/addresses.h"
 #include "trace/ledger/ledger.h"
 
@@ -39,16 +40,17 @@ struct waiting { /* a block whose free was deferred */
 struct reading {
     struct trace_tape *tape;
     int64_t device;
+    size_t phases;
     struct tape_held held;
-    struct tape_moment *moments;
-    size_t moment_count, moments_met;
-    struct asked_table asked;
-    struct vs_table living, deferred; /* blocks by address: their numbers */
-    struct vs_table deferred_at;      /* of those of imports: their place in `waiting` */
-    int64_t free_seq[RECENT];         /* of the last frees, by the event's place */
-    struct vs_table pieces;           /* the framework's driver memory, by address: 0 */
-    struct vs_table created;          /* of that the physical memory, by its event: 0 */
-    struct vs_table streams;
+    struct trace_step_end *steps;
+    size_t step_count;
+    struct vs_table last, deferred; /* by address the block that was there last; that waits */
+    struct vs_table deferred_at;    /* of those of imports: their place in `waiting` */
+    int64_t free_seq[RECENT];       /* of the last frees, by the event's place */
+    struct vs_table pieces;         /* the framework's driver memory, by address: 0 */
+    struct vs_table created;        /* of that the physical memory, by its event: 0 */
+    struct vs_table streams, named; /* by the tape's numbers; as the program named them */
+    uint32_t named_count;
     struct vs_table refused;              /* by thread, how often since its last request */
     struct vs_table over;                 /* CUDA events: the block's place in `waiting` */
     struct vs_spans reserved, unfinished; /* reservations; blocks that wait for CUDA events, likewise */
@@ -58,9 +60,19 @@ struct reading {
     size_t scope_count;
 };
 
-static struct tape_event event_of(const struct trace_row *row)
+static struct tape_event event_of(const struct reading *r, const struct trace_row *row)
 {
-    return (struct tape_event){.t = row->t, .address = (uint64_t)row->address, .size = tape_bytes(row)};
+    bool known = row->phase > 0 && (size_t)row->phase < r->phases;
+    return (struct tape_event){.t = row->t,
+                               .address = (uint64_t)row->address,
+                               .size = tape_bytes(row),
+                               .number = tape_number_of(row->seq),
+                               .phase = known ? (uint16_t)row->phase : 0};
+}
+
+static uint32_t stack_of(const struct trace_row *row)
+{
+    return row->stack > 0 && row->stack < UINT32_MAX ? (uint32_t)row->stack : 0;
 }
 
 /* ---- streams and pools ---- */
@@ -79,6 +91,15 @@ static uint16_t stream_of(struct reading *r, uint64_t handle, uint64_t pool)
         vs_table_put(&r->streams, key, known);
     }
     return (uint16_t)known;
+}
+
+/* Streams as the program named them, without their pools. */
+static uint16_t named_stream(struct reading *r, uint64_t handle)
+{
+    uint32_t known = vs_table_get(&r->named, handle);
+    if (known == VS_TABLE_NONE && r->named_count < STREAMS_MOST)
+        vs_table_put(&r->named, handle, known = r->named_count++);
+    return known == VS_TABLE_NONE ? 0 : (uint16_t)known;
 }
 
 /* The pool that a request goes to: that of the last scope that is open for it; 0: the common one. */
@@ -134,10 +155,9 @@ static void not_deferred(struct reading *r, struct waiting *w)
 
 /* 0: not known.  Of a block of up to LARGE its size is the request, rounded to 512 B; in a larger one LARGE
  * may be more. */
-static uint64_t request_of(struct reading *r, const struct trace_row *row)
+static uint64_t request_of(struct reading *r, uint32_t asked, uint64_t size)
 {
-    uint64_t size = tape_bytes(row);
-    uint64_t bytes = asked_bytes(&r->asked.at[asked_find(&r->asked, row->tensor)], size);
+    uint64_t bytes = asked_bytes(&r->tape->made_for.at[asked], size);
     r->tape->asked += bytes > 0;
     r->tape->unasked += !bytes && !r->tape->requests;
     r->tape->unasked_large += !bytes && !r->tape->requests && size > LARGE;
@@ -146,31 +166,39 @@ static uint64_t request_of(struct reading *r, const struct trace_row *row)
 
 static void block_alloc(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = event_of(row);
+    struct tape_event e = event_of(r, row);
     const struct vs_span *waits;
     while ((waits = vs_spans_from(&r->unfinished, e.address)) && waits->start < e.address + e.size)
         not_deferred(r, &r->waiting[waits->value]);
     bool arena = row->space == VS_SPACE_ARENA, unknown = !tape_number(row) && !arena && !r->tape->imported;
-    e.id = r->tape->ids++;
-    uint64_t request = request_of(r, row);
-    *PUSH(r->tape->extents, r->tape->extent_count) = (struct tape_extent){e.size, request ? request : e.size};
-    e.size = r->tape->extents[e.id].request;
+    uint32_t asked = asked_find(&r->tape->made_for, row->tensor);
+    uint64_t request = request_of(r, asked, e.size);
+    e.id = r->tape->ids;
+    *PUSH(r->tape->blocks, r->tape->ids) = (struct tape_block){.seq = row->seq,
+                                                               .size = e.size,
+                                                               .request = request ? request : e.size,
+                                                               .stack = stack_of(row),
+                                                               .asked = asked,
+                                                               .stream = named_stream(r, tape_number(row))};
+    e.size = r->tape->blocks[e.id].request;
     e.what = TAPE_ALLOC;
     e.rounded = !request && !r->tape->requests;
     e.stream = unknown ? STREAM_UNKNOWN : stream_of(r, tape_number(row), arena ? 0 : pool_of(r, row));
     r->tape->arena = r->tape->arena || arena;
-    vs_table_put(&r->living, e.address, e.id);
+    vs_table_put(&r->last, e.address, e.id);
     push(r, e);
 }
 
 static void block_free(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = event_of(row);
-    e.id = vs_table_remove(&r->living, e.address);
-    e.what = TAPE_FREE;
-    if (e.id == VS_TABLE_NONE)
+    struct tape_event e = event_of(r, row);
+    struct tape_block *block = FIND(row->mate, r->tape->blocks, r->tape->ids);
+    if (!block || block->freed)
         return;
-    e.size = r->tape->extents[e.id].request;
+    block->freed = true;
+    e.id = (uint32_t)(block - r->tape->blocks);
+    e.what = TAPE_FREE;
+    e.size = block->request;
     r->free_seq[r->tape->n % RECENT] = row->seq;
     push(r, e);
 }
@@ -186,7 +214,7 @@ static void waits_for(struct reading *r, size_t free_event, uint64_t event)
     if (!last || last->free != free_event || !last->events) {
         last = PUSH(r->waiting, r->waiting_count);
         *last = (struct waiting){free_event, r->free_seq[free_event % RECENT], 0};
-        uint64_t size = r->tape->extents[e->id].size;
+        uint64_t size = r->tape->blocks[e->id].size;
         vs_spans_insert(&r->unfinished, e->address, e->address + (size ? size : 1),
                         (uint32_t)(r->waiting_count - 1));
     }
@@ -223,7 +251,7 @@ static void end_wait(struct reading *r, struct waiting *w, int64_t seq)
 
 static void block_reusable(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = event_of(row);
+    struct tape_event e = event_of(r, row);
     uint32_t at = vs_table_remove(&r->deferred_at, e.address);
     if (at != VS_TABLE_NONE)
         end_wait(r, &r->waiting[at], row->seq);
@@ -235,7 +263,7 @@ static void block_reusable(struct reading *r, const struct trace_row *row)
 
 static void event_done(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = event_of(row);
+    struct tape_event e = event_of(r, row);
     uint32_t at = vs_table_remove(&r->over, e.address);
     struct waiting *w = at == VS_TABLE_NONE ? NULL : &r->waiting[at];
     if (!w || !w->events || --w->events)
@@ -253,16 +281,19 @@ static void event_done(struct reading *r, const struct trace_row *row)
 /* Another stream uses a block, which waits for that when it is freed. */
 static void block_shared(struct reading *r, const struct trace_row *row)
 {
-    uint32_t id = vs_table_get(&r->living, (uint64_t)row->address);
-    if (id != VS_TABLE_NONE)
+    uint32_t id = vs_table_get(&r->last, (uint64_t)row->address);
+    if (id != VS_TABLE_NONE && !r->tape->blocks[id].freed)
         *PUSH(r->tape->shares, r->tape->share_count) = (struct tape_share){id, tape_number(row), row->stack};
 }
 
 static void block_oom(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = event_of(row);
+    struct tape_event e = event_of(r, row);
     bool unknown = !tape_number(row) && !r->tape->imported;
     e.what = TAPE_OOM;
+    e.id = (uint32_t)r->tape->refusal_count;
+    *PUSH(r->tape->refusals, r->tape->refusal_count) =
+        (struct tape_refusal){row->seq, e.size, r->tape->limit, stack_of(row)};
     e.address = pool_of(r, row);
     e.rounded = unknown;
     e.stream = unknown ? 0 : stream_of(r, tape_number(row), e.address);
@@ -281,7 +312,7 @@ static void push_birth(struct reading *r, struct tape_event e, int64_t seq)
 /* Driver memory that a framework carves: told by what the file says of its birth, ended by its address. */
 static void driver_memory(struct reading *r, const struct trace_row *row)
 {
-    struct tape_event e = event_of(row);
+    struct tape_event e = event_of(r, row);
     int op = row->op;
     if (op > VS_OP_UNMAP)
         return;
@@ -333,14 +364,14 @@ static void push_refusals(struct reading *r, const struct trace_row *row)
 {
     uint32_t n = vs_table_remove(&r->refused, (uint64_t)row->thread);
     for (uint32_t i = 0; n != VS_TABLE_NONE && i < n; i++)
-        plain(r, event_of(row), TAPE_REFUSED);
+        plain(r, event_of(r, row), TAPE_REFUSED);
 }
 
 /* ---- rows ---- */
 
 static void read_row(struct reading *r, const struct trace_row *row)
 {
-    const struct tape_event e = event_of(row);
+    const struct tape_event e = event_of(r, row);
     if (row->status == OUT_OF_MEMORY) {
         note_refusal(r, row);
         return;
@@ -381,6 +412,7 @@ static void read_row(struct reading *r, const struct trace_row *row)
         plain(r, e, TAPE_EMPTY_CACHE);
         break;
     case VS_OP_MEMORY_LIMIT:
+        r->tape->limit = e.size;
         plain(r, e, TAPE_LIMIT);
         break;
     case VS_OP_POOL_BEGIN:
@@ -394,16 +426,11 @@ static void read_row(struct reading *r, const struct trace_row *row)
     }
 }
 
-/* Fills in the moments that lie before event SEQ. */
-static void meet_moments(struct reading *r, int64_t seq)
+/* Steps that ended before event SEQ. */
+static void end_steps(struct reading *r, int64_t seq)
 {
-    while (r->moments_met < r->moment_count && r->moments[r->moments_met].seq < seq) {
-        struct tape_moment *m = &r->moments[r->moments_met++];
-        m->n = r->tape->n;
-        m->scopes = r->tape->scope_count;
-        m->nodes = r->tape->node_count;
-        tape_held_copy(&r->held, m);
-    }
+    while (r->tape->step_count < r->step_count && r->steps[r->tape->step_count].seq < seq)
+        *PUSH(r->tape->steps, r->tape->step_count) = r->tape->n;
 }
 
 /* Maps, reservations and CUDA events have no device of their own, the beginning of the trace has none. */
@@ -423,37 +450,40 @@ static bool take_row(void *reading, const struct trace_row *row)
     bool here = row->device == r->device || ANYWHERE >> row->op & 1;
     if (!here || row->taken_back || (row->status && row->status != OUT_OF_MEMORY))
         return true;
-    meet_moments(r, row->seq);
+    end_steps(r, row->seq);
     if (tape_bytes(row) < SIZE_MOST && (uint64_t)row->address < ADDRESS_MOST) /* else damaged */
         read_row(r, row);
     return true;
 }
 
-int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape)
+static void forget(struct reading *r)
 {
-    return trace_tape_at(t, device, NULL, 0, tape);
+    struct vs_table *tables[] = {&r->last,    &r->deferred, &r->deferred_at, &r->pieces, &r->created,
+                                 &r->streams, &r->named,    &r->over,        &r->refused};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        vs_table_free(tables[i]);
+    tape_held_free(&r->held);
+    vs_spans_free(&r->reserved);
+    vs_spans_free(&r->unfinished);
+    free(r->waiting);
+    free(r->scopes);
+    free(r->steps);
 }
 
-void trace_free_moments(struct tape_moment *moments, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        free(moments[i].holders);
-}
-
-int trace_tape_at(struct trace *t, int64_t device, struct tape_moment *moments, size_t n,
-                  struct trace_tape *tape)
+int tape_read(struct trace *t, int64_t device, int64_t seq, struct trace_tape *tape)
 {
     *tape = (struct trace_tape){0};
-    struct reading r = {.tape = tape, .device = device, .moments = moments, .moment_count = n};
+    struct reading r = {.tape = tape,
+                        .device = device,
+                        .phases = t->phase_name_count < UINT16_MAX ? t->phase_name_count : UINT16_MAX};
     tape_read_settings(t, tape);
-    if (asked_read(t, &r.asked))
-        return -1;
     if (tape->imported) /* number 0: what an import does not say of maps */
         stream_of(&r, 0, 0);
-    const struct trace_part part = {UNKNOWN, 0, n ? moments[n - 1].seq : INT64_MAX, WANTED};
-    int result = trace_rows(t, &part, take_row, &r);
-    meet_moments(&r, INT64_MAX);
-    tape_held_free(&r.held);
+    const struct trace_part part = {UNKNOWN, 0, seq, WANTED};
+    int result = asked_read(t, &tape->made_for) || trace_step_ends(t, &r.steps, &r.step_count) ||
+                 trace_rows(t, &part, take_row, &r);
+    if (seq == INT64_MAX)
+        end_steps(&r, seq);
     for (size_t i = 0; i < r.waiting_count; i++)
         if (r.waiting[i].events)
             end_wait(&r, &r.waiting[i], INT64_MAX);
@@ -463,32 +493,100 @@ int trace_tape_at(struct trace *t, int64_t device, struct tape_moment *moments, 
     for (size_t i = 0; i < tape->n && tape->arena; i++)
         if (tape->at[i].stream == STREAM_UNKNOWN)
             tape->at[i].stream = 0;
-    asked_free(&r.asked);
-    vs_table_free(&r.living);
-    vs_table_free(&r.deferred);
-    vs_table_free(&r.deferred_at);
-    vs_table_free(&r.pieces);
-    vs_table_free(&r.created);
-    vs_table_free(&r.streams);
-    vs_table_free(&r.over);
-    vs_table_free(&r.refused);
-    vs_spans_free(&r.reserved);
-    vs_spans_free(&r.unfinished);
-    free(r.waiting);
-    free(r.scopes);
-    return result;
+    forget(&r);
+    if (result)
+        tape_free(tape);
+    return result ? -1 : 0;
 }
 
-void trace_free_tape(struct trace_tape *tape)
+void tape_free(struct trace_tape *tape)
 {
     free(tape->at);
     free(tape->private_pool);
     free(tape->stream);
     free(tape->births);
     free(tape->waits);
-    free(tape->extents);
+    free(tape->blocks);
+    free(tape->refusals);
+    free(tape->steps);
     free(tape->scopes);
     free(tape->shares);
     free(tape->nodes);
+    free(tape->beside);
+    asked_free(&tape->made_for);
     *tape = (struct trace_tape){0};
+}
+
+uint8_t *tape_roles(struct trace *t, const struct trace_tape *tape, int64_t *told)
+{
+    uint8_t *roles = xrealloc(NULL, tape->ids + (size_t)1);
+    memset(roles, 0, tape->ids + (size_t)1);
+    *told = 0;
+    struct sqlite3_stmt *s = trace_sql(t, "SELECT alloc_seq, role FROM framework_role ORDER BY alloc_seq", 0);
+    while (trace_sql_row(s)) {
+        const struct tape_block *block = FIND(sqlite3_column_int64(s, 0), tape->blocks, tape->ids);
+        uint8_t role = vs_role_number((uint64_t)sqlite3_column_int64(s, 1));
+        if (!block || !role)
+            continue;
+        roles[block - tape->blocks] = role;
+        ++*told;
+    }
+    if (!trace_sql_done(t, s))
+        return roles;
+    free(roles);
+    return NULL;
+}
+
+/* ---- tapes that are kept ---- */
+
+#define WHOLE_MOST 3000000 /* events of a run whose history is read whole, whatever of it is asked first */
+
+struct kept_tape {
+    struct kept_tape *next;
+    int64_t device, to;
+    struct trace_tape tape;
+};
+
+static struct kept_tape **find_kept(struct trace *t, int64_t device)
+{
+    struct kept_tape **at = &t->tapes;
+    while (*at && (*at)->device != device)
+        at = &(*at)->next;
+    return at;
+}
+
+static void forget_kept(struct kept_tape **at)
+{
+    struct kept_tape *kept = *at;
+    *at = kept->next;
+    tape_free(&kept->tape);
+    free(kept);
+}
+
+const struct trace_tape *trace_tape_to(struct trace *t, int64_t device, int64_t seq)
+{
+    struct kept_tape **at = find_kept(t, device), *kept = *at;
+    if (kept && kept->to >= seq)
+        return &kept->tape;
+    if (kept)
+        forget_kept(at);
+    kept = xrealloc(NULL, sizeof *kept);
+    *kept = (struct kept_tape){t->tapes, device, t->events <= WHOLE_MOST ? INT64_MAX : seq, {0}};
+    if (tape_read(t, device, kept->to, &kept->tape)) {
+        free(kept);
+        return NULL;
+    }
+    t->tapes = kept;
+    return &kept->tape;
+}
+
+const struct trace_tape *trace_tape(struct trace *t, int64_t device)
+{
+    return trace_tape_to(t, device, INT64_MAX);
+}
+
+void trace_forget_tapes(struct trace *t)
+{
+    while (t->tapes)
+        forget_kept(&t->tapes);
 }

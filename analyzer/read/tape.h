@@ -1,12 +1,11 @@
 /*
- * tape.h - what a framework's caching allocator of a device was asked for, and what it asked of the driver
- * (tape.c): for replays under other rules or settings.
- *
- * It has addresses and sizes, but no phases, call stacks or roles: see blocks.h for these.
+ * tape.h - a device's history as its framework's caching allocator saw it: what it was asked for, and what it
+ * asked of the driver.  A command reads it once; replays, edits, roles and what lay unused are made of it.
  */
 #ifndef VS_READ_TAPE_H
 #define VS_READ_TAPE_H
 
+#include "asked.h"
 #include "trace.h"
 
 enum tape_what {
@@ -26,8 +25,10 @@ enum tape_what {
 struct tape_event {
     uint64_t address, size; /* of a block what was requested, where that is known (unasked); else its own */
     int64_t t;
-    uint32_t id;     /* of the block, from 0 */
+    uint32_t id;     /* of the block, from 0; of OOM: index into refusals */
+    uint32_t number; /* of its event in the process: event.seq without what numbers the process */
     uint16_t stream; /* a number of the tape's own; memory of a private pool has numbers of its own */
+    uint16_t phase;  /* index into phase_names; 0: none */
     uint8_t what;    /* enum tape_what */
     bool deferred;   /* a free whose block other streams still used */
     bool library;    /* memory of a pool whose use is unknown: nothing of it is PyTorch's */
@@ -47,8 +48,19 @@ struct tape_wait { /* a deferred free, and the event at which the block was reus
     int64_t free_seq, done_seq;
 };
 
-struct tape_extent { /* of a block: what it takes, and what was requested, its size where that is not known */
-    uint64_t size, request;
+struct tape_block {
+    int64_t seq;            /* event.seq of its allocation */
+    uint64_t size, request; /* what it takes; what was requested, its size where that is not known */
+    uint32_t stack;         /* 0 none */
+    uint32_t asked;         /* what for: index into made_for.at */
+    uint16_t stream;        /* as the program named it, in the order in which they were seen */
+    bool freed;
+};
+
+struct tape_refusal { /* the allocator gave up */
+    int64_t seq;
+    uint64_t size, limit; /* asked for; of the allocator then, 0: none is known */
+    uint32_t stack;
 };
 
 struct tape_scope { /* requests went to a private pool, from event FROM of the tape up to TO */
@@ -65,8 +77,24 @@ struct tape_share { /* record_stream: another stream uses a block */
 };
 
 struct tape_node { /* a memory node of a CUDA graph */
-    int64_t stack, size;
+    int64_t seq, stack, size;
     uint64_t graph;
+};
+
+enum tape_beside {
+    BESIDE_POOL, /* allocations out of pools, of graphs' nodes, of the arena; by pools whose use is unknown */
+    BESIDE_GRAPH,
+    BESIDE_ARENA,
+    BESIDE_LIBRARY,
+    BESIDE_SUMS,
+    BESIDE_ARENA_HOLDS = BESIDE_SUMS, /* the figures of the arena, of a pool, of the device's graphs */
+    BESIDE_POOL_HOLDS,
+    BESIDE_GRAPHS_HOLD
+};
+struct tape_change {           /* of what is no caching allocator's: by BYTES, of the last ones to BYTES */
+    int64_t seq, bytes, stack; /* of the allocation that made a pool grow; UNKNOWN: it did not grow */
+    uint64_t handle;
+    enum tape_beside what;
 };
 
 struct tape_holder { /* a stream-ordered pool, as the driver last said of it */
@@ -80,8 +108,7 @@ struct tape_holder { /* a stream-ordered pool, as the driver last said of it */
 struct tape_moment {
     int64_t seq;
     size_t n, scopes, nodes;
-    int64_t pool_live, graph_live, arena_live; /* allocations out of pools, of graphs' nodes, of the arena */
-    int64_t arena_held, library;               /* held by the arena; by pools whose use is unknown */
+    int64_t live[BESIDE_SUMS], arena_held; /* bytes */
     struct tape_holder *holders;
     size_t holder_count;
 };
@@ -96,14 +123,21 @@ struct trace_tape {
     size_t birth_count;
     struct tape_wait *waits;
     size_t wait_count;
-    struct tape_extent *extents; /* by block */
-    size_t extent_count;
+    struct tape_block *blocks; /* by id, in the order of their allocations */
+    struct tape_refusal *refusals;
+    size_t refusal_count;
+    size_t *steps; /* of each step that ended, the event before which it did */
+    size_t step_count;
+    struct asked_table made_for;
     struct tape_scope *scopes;
     size_t scope_count;
     struct tape_share *shares;
     size_t share_count;
     struct tape_node *nodes;
     size_t node_count;
+    struct tape_change *beside;
+    size_t beside_count;
+    uint64_t limit;                   /* of the allocator, as it was last set; 0: none is known */
     bool requests;                    /* imported: each size that no request stands beside is one */
     bool imported, expandable, arena; /* arena: blocks were the arena's own */
     bool streams_known, settings_known;
@@ -128,11 +162,21 @@ struct trace_tape {
     int64_t reserve_bytes; /* or bytes of them; 0: neither is set */
 };
 
-int trace_tape(struct trace *t, int64_t device, struct trace_tape *tape);
-/* Likewise up to the last of N moments, whose SEQ ascends; the rest of each is filled in. */
-int trace_tape_at(struct trace *t, int64_t device, struct tape_moment *moments, size_t n,
-                  struct trace_tape *tape);
-void trace_free_moments(struct tape_moment *moments, size_t n);
+/* Of DEVICE, read at the first call and kept until trace_forget_tapes or trace_close; NULL with t->why.
+ * trace_tape_to: one that may end behind event SEQ, as of a run of many events. */
+const struct trace_tape *trace_tape(struct trace *t, int64_t device);
+const struct trace_tape *trace_tape_to(struct trace *t, int64_t device, int64_t seq);
+void trace_forget_tapes(struct trace *t);
+/* Reads one that is the caller's, up to event SEQ. */
+int tape_read(struct trace *t, int64_t device, int64_t seq, struct trace_tape *tape);
+void tape_free(struct trace_tape *tape);
+
+/* What DEVICE had at event SEQ; holders are the caller's to free. */
+void tape_moment_at(const struct trace_tape *tape, int64_t seq, struct tape_moment *m);
+/* By block what PyTorch said it is for: 1 parameter, 2 gradient, 3 state, 4 buffer; 0 nothing.  *TOLD: how
+ * many are not 0.  The caller frees it; NULL with t->why. */
+uint8_t *tape_roles(struct trace *t, const struct trace_tape *tape, int64_t *told);
+
 /* Entries of the imported snapshot that do not fit to its end state, so that others are missing. */
 int64_t trace_imported_misfits(struct trace *t);
 /* Whether its phases are those of a recording, of which it is an export that was imported. */
@@ -142,6 +186,5 @@ bool trace_imported_plain(struct trace *t);
 /* Bytes that were reserved when an import's trace began, so that its peaks may not be those of the run; 0
  * where it has one entry at most.  UNKNOWN: no import, or one that began with nothing. */
 int64_t trace_imported_before(struct trace *t);
-void trace_free_tape(struct trace_tape *tape);
 
 #endif

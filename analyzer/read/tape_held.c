@@ -12,13 +12,88 @@
 #include "trace/event.h"
 #include "trace/ledger/ledger.h"
 
-static int64_t *live_of(struct tape_moment *m, const struct trace_row *row)
+static void note(struct trace_tape *tape, const struct trace_row *row, enum tape_beside what, int64_t bytes,
+                 int64_t stack)
 {
-    return row->space == VS_SPACE_POOL    ? &m->pool_live
-           : row->space == VS_SPACE_GRAPH ? &m->graph_live
-           : row->space == VS_SPACE_ARENA ? &m->arena_live
-                                          : NULL;
+    *PUSH(tape->beside, tape->beside_count) =
+        (struct tape_change){row->seq, bytes, stack, (uint64_t)row->address, what};
 }
+
+static void note_live(struct trace_tape *tape, const struct trace_row *row, int64_t bytes)
+{
+    if (row->space == VS_SPACE_POOL || row->space == VS_SPACE_GRAPH || row->space == VS_SPACE_ARENA)
+        note(tape, row,
+             row->space == VS_SPACE_POOL    ? BESIDE_POOL
+             : row->space == VS_SPACE_GRAPH ? BESIDE_GRAPH
+                                            : BESIDE_ARENA,
+             bytes, UNKNOWN);
+}
+
+/* The driver is asked after an allocation on the same thread: that one made the pool grow. */
+static void pool_figure(struct tape_held *h, struct trace_tape *tape, const struct trace_row *row)
+{
+    uint32_t asked = vs_table_get(&h->asked, (uint64_t)row->thread);
+    note(tape, row, row->space == VS_SPACE_GRAPH ? BESIDE_GRAPHS_HOLD : BESIDE_POOL_HOLDS,
+         (int64_t)tape_bytes(row), asked == VS_TABLE_NONE ? UNKNOWN : asked);
+}
+
+static void begins(struct tape_held *h, struct trace_tape *tape, const struct trace_row *row)
+{
+    if (tape_managed(row) == VS_UNKNOWN_USE) {
+        note(tape, row, BESIDE_LIBRARY, (int64_t)tape_bytes(row), UNKNOWN);
+        vs_table_put(&h->library, (uint64_t)row->seq, 0);
+    }
+    note_live(tape, row, (int64_t)tape_bytes(row));
+    if (row->space == VS_SPACE_POOL)
+        vs_table_put(&h->asked, (uint64_t)row->thread, (uint32_t)row->stack);
+}
+
+static void ends(struct tape_held *h, struct trace_tape *tape, const struct trace_row *row)
+{
+    if (row->mate <= 0)
+        return;
+    if (vs_table_remove(&h->library, (uint64_t)row->mate) != VS_TABLE_NONE)
+        note(tape, row, BESIDE_LIBRARY, -(int64_t)tape_bytes(row), UNKNOWN);
+    note_live(tape, row, -(int64_t)tape_bytes(row));
+}
+
+void tape_held_row(struct tape_held *h, struct trace_tape *tape, const struct trace_row *row)
+{
+    switch (row->op) {
+    case VS_OP_ALLOC:
+    case VS_OP_PHYS_CREATE:
+        begins(h, tape, row);
+        break;
+    case VS_OP_FREE:
+    case VS_OP_PHYS_RELEASE: /* of no size where references are left */
+    case VS_OP_PHYS_FREED:
+    case VS_OP_FREE_MISSED:
+    case VS_OP_CONTEXT_FREED:
+        ends(h, tape, row);
+        break;
+    case VS_OP_POOL_RESERVED:
+        pool_figure(h, tape, row);
+        break;
+    case VS_OP_ARENA_RESERVED:
+        note(tape, row, BESIDE_ARENA_HOLDS, (int64_t)tape_bytes(row), UNKNOWN);
+        break;
+    case VS_OP_GRAPH_NODE:
+        if ((int64_t)tape_bytes(row))
+            *PUSH(tape->nodes, tape->node_count) =
+                (struct tape_node){row->seq, row->stack, (int64_t)tape_bytes(row), tape_number(row)};
+        break;
+    default:
+        break;
+    }
+}
+
+void tape_held_free(struct tape_held *h)
+{
+    vs_table_free(&h->asked);
+    vs_table_free(&h->library);
+}
+
+/* ---- a moment ---- */
 
 static struct tape_holder *holder(struct tape_moment *m, uint64_t handle, bool graphs)
 {
@@ -30,87 +105,39 @@ static struct tape_holder *holder(struct tape_moment *m, uint64_t handle, bool g
     return new;
 }
 
-/* The driver is asked after an allocation on the same thread: that one made the pool grow. */
-static void pool_figure(struct tape_held *h, const struct trace_row *row)
+static void apply(struct tape_moment *m, const struct tape_change *c)
 {
-    struct tape_holder *pool = holder(&h->now, (uint64_t)row->address, row->space == VS_SPACE_GRAPH);
-    uint32_t asked = vs_table_get(&h->asked, (uint64_t)row->thread);
-    if ((int64_t)tape_bytes(row) > pool->bytes && asked != VS_TABLE_NONE)
-        pool->stack = asked;
-    pool->bytes = (int64_t)tape_bytes(row);
-}
-
-static void begins(struct tape_held *h, const struct trace_row *row)
-{
-    int64_t *live = live_of(&h->now, row);
-    if (tape_managed(row) == VS_UNKNOWN_USE) {
-        h->now.library += (int64_t)tape_bytes(row);
-        vs_table_put(&h->library, (uint64_t)row->seq, 0);
-    }
-    if (live)
-        *live += (int64_t)tape_bytes(row);
-    if (row->space == VS_SPACE_POOL)
-        vs_table_put(&h->asked, (uint64_t)row->thread, (uint32_t)row->stack);
-}
-
-static void ends(struct tape_held *h, const struct trace_row *row)
-{
-    int64_t *live = live_of(&h->now, row);
-    if (row->mate <= 0)
-        return;
-    if (vs_table_remove(&h->library, (uint64_t)row->mate) != VS_TABLE_NONE)
-        h->now.library -= (int64_t)tape_bytes(row);
-    if (live)
-        *live -= (int64_t)tape_bytes(row);
-}
-
-void tape_held_row(struct tape_held *h, struct trace_tape *tape, const struct trace_row *row)
-{
-    switch (row->op) {
-    case VS_OP_ALLOC:
-    case VS_OP_PHYS_CREATE:
-        begins(h, row);
-        break;
-    case VS_OP_FREE:
-    case VS_OP_PHYS_RELEASE: /* of no size where references are left */
-    case VS_OP_PHYS_FREED:
-    case VS_OP_FREE_MISSED:
-    case VS_OP_CONTEXT_FREED:
-        ends(h, row);
-        break;
-    case VS_OP_POOL_RESERVED:
-        pool_figure(h, row);
-        break;
-    case VS_OP_ARENA_RESERVED:
-        h->now.arena_held = (int64_t)tape_bytes(row);
-        break;
-    case VS_OP_GRAPH_NODE:
-        if ((int64_t)tape_bytes(row))
-            *PUSH(tape->nodes, tape->node_count) =
-                (struct tape_node){row->stack, (int64_t)tape_bytes(row), tape_number(row)};
-        break;
-    default:
-        break;
+    if (c->what < BESIDE_SUMS) {
+        m->live[c->what] += c->bytes;
+    } else if (c->what == BESIDE_ARENA_HOLDS) {
+        m->arena_held = c->bytes;
+    } else {
+        struct tape_holder *pool = holder(m, c->handle, c->what == BESIDE_GRAPHS_HOLD);
+        pool->stack = c->bytes > pool->bytes && c->stack != UNKNOWN ? c->stack : pool->stack;
+        pool->bytes = c->bytes;
     }
 }
 
-void tape_held_copy(const struct tape_held *h, struct tape_moment *m)
+static size_t events_to(const struct trace_tape *tape, int64_t seq)
 {
-    struct tape_moment copy = h->now;
-    copy.seq = m->seq;
-    copy.n = m->n;
-    copy.scopes = m->scopes;
-    copy.nodes = m->nodes;
-    copy.holders = NULL;
-    copy.holder_count = 0;
-    for (size_t i = 0; i < h->now.holder_count; i++)
-        *PUSH(copy.holders, copy.holder_count) = h->now.holders[i];
-    *m = copy;
+    size_t low = 0, high = tape->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (tape->at[middle].number <= tape_number_of(seq))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
-void tape_held_free(struct tape_held *h)
+void tape_moment_at(const struct trace_tape *tape, int64_t seq, struct tape_moment *m)
 {
-    free(h->now.holders);
-    vs_table_free(&h->asked);
-    vs_table_free(&h->library);
+    *m = (struct tape_moment){.seq = seq, .n = events_to(tape, seq)};
+    while (m->scopes < tape->scope_count && tape->scopes[m->scopes].seq <= seq)
+        m->scopes++;
+    while (m->nodes < tape->node_count && tape->nodes[m->nodes].seq <= seq)
+        m->nodes++;
+    for (size_t i = 0; i < tape->beside_count && tape->beside[i].seq <= seq; i++)
+        apply(m, &tape->beside[i]);
 }

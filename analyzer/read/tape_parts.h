@@ -28,13 +28,17 @@ static inline int tape_managed(const struct trace_row *row)
     return row->reclassified ? VS_MANAGED : row->managed;
 }
 
-struct tape_held { /* what is no caching allocator's, as of the last row (tape_held.c) */
-    struct tape_moment now;
+/* The number of event SEQ in its process. */
+static inline uint32_t tape_number_of(int64_t seq)
+{
+    return (uint32_t)(seq & ((INT64_C(1) << 40) - 1));
+}
+
+struct tape_held {           /* what is no caching allocator's, as of the last row (tape_held.c) */
     struct vs_table asked;   /* by thread: the call stack of its last allocation out of a pool */
     struct vs_table library; /* living allocations of pools whose use is unknown, by number */
 };
 void tape_held_row(struct tape_held *h, struct trace_tape *tape, const struct trace_row *row);
-void tape_held_copy(const struct tape_held *h, struct tape_moment *m);
 void tape_held_free(struct tape_held *h);
 
 /* All blocks of a segment are of one stream and pool.  So a request gets its segment's stream where its own

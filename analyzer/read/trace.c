@@ -19,6 +19,7 @@
 #include "core/contracts.h"
 #include "guard.h"
 #include "sql.h"
+#include "tape.h"
 #include "trace/loss.h"
 #include "trace/store/merge.h"
 
@@ -227,6 +228,7 @@ static int load_small(struct trace *t)
 
 int trace_reload(struct trace *t)
 {
+    trace_forget_tapes(t);
     t->phase_count = t->phase_name_count = 0;
     free(t->phases);
     free(t->phase_names);
@@ -295,6 +297,7 @@ int trace_open_brief(struct trace *t, const char *path, int64_t process)
 
 void trace_close(struct trace *t)
 {
+    trace_forget_tapes(t);
     trace_disconnect(t);
     free(t->process_names);
     for (size_t i = 0; i < t->text_count; i++)

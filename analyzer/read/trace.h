@@ -14,9 +14,9 @@
  *   steps.h      training steps                stacks.h     call stacks
  *   ooms.h       out-of-memory                 tables.h     samples, costs, pools, ranges
  *   waste.h      where blocks lay unused       held.h       what some blocks held
- *   tape.h       a framework's requests        blocks.h     a framework's blocks
+ *   tape.h       a framework's requests        relabel.h    other phases and steps
  *   lives.h      every block's life            events.h     the history, row by row
- *   sweep.h      a sweep's points              relabel.h    other phases and steps
+ *   sweep.h      a sweep's points
  *   asked.h      what blocks were asked as     stream.h     allocations, ranges, threads
  */
 #ifndef VS_READ_TRACE_H
@@ -168,6 +168,7 @@ struct trace {
     size_t phase_name_count;
     char **texts; /* owned */
     size_t text_count;
+    struct kept_tape *tapes; /* the history of devices, as far as it was read (tape.c) */
 };
 
 #define TRACE_OOMS 8

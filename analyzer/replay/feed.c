@@ -133,23 +133,20 @@ bool feed_born(struct feed *f, uint32_t block, uint64_t size, uint16_t stream)
     return true;
 }
 
-static void died_torch(struct feed *f, uint32_t block, bool deferred)
+static void died_torch(struct feed *f, uint32_t block)
 {
     uint32_t number = f->number[block];
     if (!number)
         return;
     f->allocated -= f->torch.blocks[number].size;
-    if (deferred)
-        f->torch.blocks[number].tag = block;
-    else
-        f->number[block] = 0;
-    torch_release(&f->torch, number, deferred);
+    f->number[block] = 0;
+    torch_release(&f->torch, number, false);
 }
 
-void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream, bool deferred)
+void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream)
 {
     if (f->number) {
-        died_torch(f, block, deferred);
+        died_torch(f, block);
         return;
     }
     if (!f->alive[block])
@@ -157,28 +154,10 @@ void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream, b
     if (f->policy == FEED_ARENA) {
         uint32_t queue = queue_of(f, stream);
         f->backing.now++;
-        vs_arena_free(f->arena, f->address[block], queue,
-                      deferred || queue == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
+        vs_arena_free(f->arena, f->address[block], queue, queue == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
     }
     f->allocated -= rounded_of(size);
     f->alive[block] = false;
-}
-
-void feed_reusable(struct feed *f, uint32_t block)
-{
-    uint32_t number = f->number ? f->number[block] : 0;
-    if (!number)
-        return;
-    const struct torch_block *b = &f->torch.blocks[number];
-    if (b->pending && b->tag == block) /* a retry may have completed it */
-        torch_reusable(&f->torch, number);
-    f->number[block] = 0;
-}
-
-void feed_emptied(struct feed *f)
-{
-    if (f->number)
-        torch_empty_cache(&f->torch);
 }
 
 struct feed_totals feed_now(const struct feed *f)
@@ -197,7 +176,7 @@ uint64_t feed_room(struct feed *f, uint16_t stream)
     while (not_got - got > 1) {
         uint64_t units = got + (not_got - got) / 2;
         if (feed_born(f, f->probe, units * UNIT, stream)) {
-            feed_died(f, f->probe, units * UNIT, stream, false);
+            feed_died(f, f->probe, units * UNIT, stream);
             got = units;
         } else {
             not_got = units;

@@ -22,10 +22,7 @@ struct feed *feed_begin(enum feed_policy policy, const struct torch_settings *se
 /* False: out of memory; nothing has changed but what was cached. */
 bool feed_born(struct feed *f, uint32_t block, uint64_t size, uint16_t stream);
 /* SIZE and STREAM: as it was born with. */
-void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream, bool deferred);
-void feed_reusable(struct feed *f, uint32_t block);
-/* empty_cache() of PyTorch's. */
-void feed_emptied(struct feed *f);
+void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream);
 struct feed_totals feed_now(const struct feed *f);
 /* The largest request that STREAM would get next, in multiples of 512 bytes, with all that the policy does
  * before it refuses; 0: none. Caches are empty afterwards. */

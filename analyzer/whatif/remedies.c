@@ -174,16 +174,15 @@ static void answer(const struct asking *q, struct remedies *out)
 
 static int read_program(struct trace *t, int64_t device, struct asking *q, struct edit_facts *facts)
 {
-    struct trace_tape tape;
+    const struct trace_tape *tape = trace_tape(t, device);
     const struct trace_device *d = trace_find_device(t, device);
-    if (trace_tape(t, device, &tape))
+    if (!tape)
         return -1;
-    replay_settings(&tape, &q->settings);
+    replay_settings(tape, &q->settings);
     q->settings.capacity = UINT64_MAX;
     if (d && d->total_bytes > 0)
         q->settings.memory = (uint64_t)d->total_bytes;
-    q->own = tape.arena ? FEED_ARENA : tape.expandable ? FEED_EXPANDABLE : FEED_NATIVE;
-    trace_free_tape(&tape);
+    q->own = tape->arena ? FEED_ARENA : tape->expandable ? FEED_EXPANDABLE : FEED_NATIVE;
     return program_read(t, device, SIZE_MAX, &q->from, facts);
 }
 

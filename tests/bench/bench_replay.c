@@ -149,7 +149,7 @@ static bool open_input(struct input *in, const char *name)
     char *path = xstrdup(name), *star = strrchr(path, '*');
     if (star)
         *star++ = '\0';
-    in->recorded = trace_open(&in->trace, path) == 0 && trace_tape(&in->trace, 0, &in->tape) == 0;
+    in->recorded = trace_open(&in->trace, path) == 0 && tape_read(&in->trace, 0, INT64_MAX, &in->tape) == 0;
     guard_memory_end(); /* it is by the file, and not by what is made of it */
     if (in->recorded && star && atoi(star) > 0)
         repeat(&in->tape, (unsigned)atoi(star));
@@ -273,7 +273,7 @@ int main(int argc, char **argv)
             write_digests(&in.tape);
         else
             write_speeds(&in.tape, only, times, &live);
-        trace_free_tape(&in.tape);
+        tape_free(&in.tape);
         if (in.recorded)
             trace_close(&in.trace);
     }
