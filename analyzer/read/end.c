@@ -17,7 +17,7 @@
 #include "base/units.h"
 #include "leftover.h"
 #include "sql.h"
-#include "trace/loss.h"
+#include "trace/database.h"
 
 static bool meta_is_set(struct trace *t, const char *sql)
 {

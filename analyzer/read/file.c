@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "guard.h"
-#include "trace/schema_version.h"
+#include "trace/database.h"
 #include "trace/store/schema.h"
 #include "sql.h"
 

@@ -10,7 +10,7 @@
 
 #include "guard.h"
 #include "trace.h"
-#include "trace/schema_version.h"
+#include "trace/database.h"
 
 /* What SQLite leaves beside a database whose writer was killed, and applies to what it finds there. */
 static const char *const logs[] = {"-wal", "-journal"};

@@ -20,7 +20,7 @@
 #include "guard.h"
 #include "sql.h"
 #include "tape.h"
-#include "trace/loss.h"
+#include "trace/database.h"
 #include "trace/store/merge.h"
 
 /* (For the budget of guard_steps, SQLite executes count(*) in one step, however many rows there are.) */

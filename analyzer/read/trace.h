@@ -72,7 +72,7 @@ enum trace_loss_kind {
 
 struct trace_loss {
     int64_t events, rows, t_first;
-    const char *code, *why; /* the kind (trace/loss.h, or VS_CONTRACT_CODE), and what people read */
+    const char *code, *why; /* the kind (trace/database.h, or VS_CONTRACT_CODE), and what people read */
     const char *contract;   /* of a contract that is broken: its name; else NULL */
     enum trace_loss_kind kind;
 };

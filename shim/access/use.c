@@ -23,7 +23,6 @@
 #include "record/block.h"
 #include "trace/journal/claim.h"
 #include "trace/uses/living.h"
-#include "trace/uses/near.h"
 #include "trace/uses/uses.h"
 
 #define PHASES 4096u

@@ -1,7 +1,6 @@
 /*
- * api.h - the driver entry points that events name (event.h: `api`), expanded from driver.def.
- *
- * This header needs no CUDA header: it uses only the number and the symbol of each row.
+ * api.h - enum vs_api: a number for each driver function that an event may name (event.h: `api`), expanded
+ * from driver.def.  Needs no header of CUDA.
  */
 #ifndef VS_TRACE_API_H
 #define VS_TRACE_API_H

@@ -1,17 +1,10 @@
 /*
- * event.h - the one record, of fixed size, that everything else is derived from.
+ * event.h - the event: one thing that happened, and a slot of the journal's ring.  Everything else is derived
+ * from it.
  *
- * A hook, a framework report or a marker becomes one `struct vs_event` in the journal's ring; the ledger
- * turns the ordered events into curves; the store writes them as rows.  This header is shared by the shim,
- * the analyzer (recover) and the tests, and knows neither CUDA nor SQLite.
- *
- * Units: bytes, nanoseconds of CLOCK_MONOTONIC.  All fields little endian, as the machine has them: a journal
- * is read on the machine that wrote it.
- *
- *      0       8      16        24     32     40     48
- *      | state | t_ns | address | size | arg0 | arg1 | ...
- *      48      52      56       58   59      60       61        62       64
- *      | stack | range | thread | op | space | device | context | status |
+ * Units: bytes, nanoseconds of CLOCK_MONOTONIC.  Fields are as the machine has them, little endian: a journal
+ * is read on the machine that wrote it.  Shim, analyzer and tests share this header; it needs no header of
+ * CUDA or SQLite.
  */
 #ifndef VS_TRACE_EVENT_H
 #define VS_TRACE_EVENT_H

@@ -1,7 +1,6 @@
 /*
- * now.h - where a recorded process stands, as its drain last said it: what `vramscope top` shows.
- *
- * It is no part of the recording: nothing is ever worked out from it again.
+ * now.h - where a recorded process stands, as its drain last said it, for `vramscope top`.  It is no part of
+ * the recording.
  */
 #ifndef VS_TRACE_NOW_H
 #define VS_TRACE_NOW_H

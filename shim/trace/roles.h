@@ -1,9 +1,9 @@
 /*
- * roles.h - the words for what a block of memory is for.  Pages, plots, JSON and SQL use these alone.  Below
- * them are the rules that give a block its role where no framework says it.
+ * roles.h - the words for what a block of memory is for, which pages, plots, JSON and SQL use; and the rules
+ * that give a block its role where no framework says it.
  *
- * docs/report.md explains each word (`vramscope explain WORD`).  The views of schema.sql repeat the words, as
- * people read a file with sqlite3 too; tests/unit/trace/store/test_role_words.c compares.
+ * docs/report.md explains each word.  The views of schema.sql repeat the words, as people read a file with
+ * sqlite3 too (test_role_words.c compares).
  */
 #ifndef VS_TRACE_ROLES_H
 #define VS_TRACE_ROLES_H

@@ -16,7 +16,7 @@ def renew(schema, old, new):
         source = new + ".old"
         with lzma.open(old) as packed, open(source, "wb") as plain:
             plain.write(packed.read())
-    with open(os.path.join(os.path.dirname(schema), "schema_version.h")) as f:
+    with open(os.path.join(os.path.dirname(schema), "database.h")) as f:
         version = int(re.search(r"VS_SCHEMA_VERSION (\d+)", f.read())[1])
     db = sqlite3.connect(new)
     with open(schema) as f:

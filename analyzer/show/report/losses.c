@@ -11,7 +11,7 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "base/wrap.h"
-#include "trace/loss.h"
+#include "trace/database.h"
 
 #define EXACT(n) units_bytes(n, true).s
 

@@ -1,13 +1,13 @@
 /*
- * claim.h - claims a slot of the ring inline, in the usual case.
+ * claim.h - claims a slot of the ring inline, where there is room, no other producer interferes and no event
+ * was ever lost.
  *
  *      uint64_t seq;
  *      if (vs_ring_claim(ring, &seq)) { fill the slot; vs_ring_publish(ring, seq); }
  *      else vs_journal_append();
  *
- * This is vs_journal_append for the case that there is room, no other producer interferes and no event was
- * ever lost.  It is inline, and the caller fills the slot word by word from registers.  Beside the slot it
- * touches one cache line of the header.  ring.c has the picture and the other cases.
+ * The caller fills the slot word by word from registers.  Beside the slot that touches one cache line of the
+ * header. ring.c has all other cases.
  */
 #ifndef VS_TRACE_JOURNAL_CLAIM_H
 #define VS_TRACE_JOURNAL_CLAIM_H

@@ -1,35 +1,30 @@
 /*
- * dropped.c - the addresses of allocations that the full ring dropped.
+ * dropped.c - what becomes of allocations that the full ring dropped: their frees are dropped too, and a sum
+ * stands for their bytes.
  *
- * The free of such an allocation is of no use: the ledger never counted its bytes, and in the ring it would
- * take the room of a free that matters.  So a dropped allocation leaves its address here, and its free is
- * dropped as well.  A program that allocates and frees in a loop while the ring is full thus adds nothing to
- * it, and the last eighth of the ring, which is reserved for ends, is left to the ends of recorded
- * allocations.
+ * Frees.  The ledger never counted the allocation, so its free would only take the room of one that matters.
+ * The dropped allocation leaves its address here, by which the free is known.
  *
- * Its bytes are not lost: they go into a sum for each device, which falls when the allocation is freed, and
- * which the ring is told as one allocation that stands for all of them, with a size of its own each time.  So
- * totals and peaks stay right, and only who held the bytes is unknown.  The sum is told
+ * Bytes.  Each device has a sum, which falls when such an allocation is freed.  The ring is told the sum as
+ * one allocation with a size of its own each time: totals and peaks stay right, and only who held the bytes
+ * is unknown.  It is told
  *
- *      before the next event that begins something    what was recorded since the sum was highest are ends
- *      before an end, where it moved by a MiB         alone, so the two together were really held; where
- *                                                     that cannot be, an allocation is dropped as well
- *      by the drain, in each of its rounds
+ *       before the next event that begins something    since the sum was highest only ends were recorded, so
+ * the two were really held together; where it cannot be told, that allocation is dropped as well before an
+ * end, where the sum moved by a MiB in each round of the drain
  *
- * and its highest first, where that is more than what it is.  Memory of the device alone, without VMM.  Where
- * a framework reports blocks, a dropped allocation of the driver's may be what it carves them from, or not:
- * there only dropped blocks are summed up.
+ * and first the highest sum, where that is more than the present one.  Only memory of the device counts,
+ * without VMM's; where a framework reports blocks, only blocks, as a dropped allocation of the driver's may
+ * be what it carves them from.
  *
- * A fixed table in the recording process's private memory: an address may lie in any of the 16 places that
- * its hash selects.  A search looks at all 16, so a removal needs no tombstone.  Where all 16 are taken the
- * address is not remembered; its free is then recorded, and the ledger counts it as the free of an unknown
- * allocation.
+ * An address may lie in any of the 16 places that its hash selects, and all 16 are searched: a removal needs
+ * no tombstone.  Where they are taken the address is not remembered; its free is recorded, and counts as the
+ * free of an unknown allocation.
  *
- * Thread-safety: any thread, any signal handler.  The memory of one address belongs to one owner at a time:
- * the driver (or framework) hands it out again only after its free.  So two threads never work on the same
- * key, and different keys meet only in the compare-and-swap for an empty place.  Their orders are relaxed: a
- * place carries nothing but its key, and the program itself synchronized the thread that frees with the
- * thread that allocated.  `changed` carries the sums.
+ * Thread-safety: any thread, any signal handler.  An address has one owner at a time, since it is handed out
+ * again only after its free: so no two threads work on one key, and different keys meet only in the
+ * compare-and-swap for an empty place.  Orders are relaxed: a place carries nothing but its key, and the
+ * program synchronized the thread that frees with the one that allocated.  `changed` carries the sums.
  */
 #include "format.h"
 

@@ -1,12 +1,10 @@
 /*
- * format.h - how a journal lies in its file, and the handle that this process holds of it.
+ * format.h - how a journal lies in its file, and the handle that this process has of it.  For this folder's
+ * files alone.
  *
- *      header (4 pages + facts) | ring | strings | threads | contexts | devices | modules | frames | stacks |
- *      tensors | accesses | now
- *
- * Only the files of this folder include it.  Sections begin at multiples of 4096.  Offsets and capacities
- * are copied into the handle once the file has been checked, so that a file that changes later cannot make a
- * pointer wrong.
+ * The header is followed by the sections of enum vs_section, in that order, each at a multiple of 4096.  The
+ * handle has copies of their offsets and capacities as they were checked, so that a file that changes later
+ * makes no pointer wrong.
  */
 #ifndef VS_TRACE_JOURNAL_FORMAT_H
 #define VS_TRACE_JOURNAL_FORMAT_H
@@ -15,7 +13,6 @@
 #include <string.h>
 
 #include "journal.h"
-#include "dropped.h"
 
 #define VS_JOURNAL_MAGIC "vsjrnl\r\n" /* 8 bytes; the line end shows a file mangled as text */
 /* 1: all frames were addresses; 2: no accesses; 3: no page of the present; 4: no tensors; 6: uses were
@@ -41,7 +38,7 @@ enum vs_section {
     VS_SEC_STACKS,
     VS_SEC_TENSORS,
     VS_SEC_ACCESSES,
-    VS_SEC_NOW, /* one page: now.c */
+    VS_SEC_NOW, /* one page: journal.c */
     VS_SECTIONS
 };
 
@@ -113,6 +110,50 @@ struct vs_index { /* open addressing over row ids; private memory of the owner, 
     uint32_t mask;
 };
 
+/* ---- what was dropped (dropped.c) ---- */
+
+#define VS_DROPPED_KEYS 65536u
+
+#define VS_DROPPED_DEVICES 64
+
+struct vs_dropped_sum {         /* of what was dropped and lives, on one device */
+    _Atomic uint64_t now, most; /* most: since it was told */
+    _Atomic uint64_t told;      /* what the ring has an allocation of; written by who has taken `telling` */
+    uint64_t high;              /* `most` where that is to be told first; for the same */
+};
+
+struct vs_dropped {
+    _Atomic uint64_t *key;      /* VS_DROPPED_KEYS of them; 0: empty */
+    _Atomic uint64_t *held;     /* of each: its bytes, device and the device's age */
+    struct vs_dropped_sum *sum; /* VS_DROPPED_DEVICES of driver allocations, and as many of blocks */
+    _Atomic uint32_t count;  /* of remembered addresses; 0 in the usual case, in which nothing else is read */
+    _Atomic uint8_t changed; /* VS_DROPPED_*: the ring is to be told */
+    _Atomic bool telling, framework;
+};
+
+enum { VS_DROPPED_CHANGED = 1, VS_DROPPED_MUCH = 2 };
+
+extern const size_t vs_dropped_bytes; /* that begin() wants, zeroed */
+void vs_dropped_begin(struct vs_dropped *u, void *memory);
+
+/* Remembers the dropped allocation EVENT, if there is room and the allocation succeeded. */
+void vs_dropped_add(struct vs_dropped *u, const struct vs_event *event);
+
+/* Called before EVENT is recorded: whether it frees an allocation that was dropped.  Either way its address
+ * is forgotten, because a free ends the dropped allocation and a recorded allocation replaces it. */
+bool vs_dropped_take(struct vs_dropped *u, const struct vs_event *event);
+
+/* EVENT, which ends something or begins it, is recorded next: whether the ring is to be told before. */
+bool vs_dropped_matters(struct vs_dropped *u, const struct vs_event *event, bool end);
+
+/* What the ring is to be told next, by the thread that has taken `telling`: an allocation that stands for all
+ * dropped ones of a device, or its end where another size is to follow.  False: nothing.  told() when it has
+ * been appended. */
+bool vs_dropped_next(struct vs_journal *j, struct vs_event *event);
+void vs_dropped_told(struct vs_dropped *u, const struct vs_event *event);
+
+/* ---- the handle ---- */
+
 struct vs_journal {
     struct vs_journal_header *header;
     struct vs_slot *slot;
@@ -122,8 +163,8 @@ struct vs_journal {
     unsigned char *section[VS_SECTIONS];
     uint64_t capacity[VS_SECTIONS];
     struct vs_index index[VS_SECTIONS];
-    _Atomic uint64_t vacant;  /* access.c; used by the owner only */
-    _Atomic bool losing_uses; /* uses.c: they are lost without a try until the ring has room again */
+    _Atomic uint64_t vacant;  /* uses.c; used by the owner only */
+    _Atomic bool losing_uses; /* likewise: uses are lost without a try until the ring has room again */
     size_t file_bytes, handle_bytes;
     bool writable;
     /* consumer: the claimed slot at the tail that is waited for */

@@ -1,25 +1,21 @@
 /*
  * journal.h - the file-backed memory that events pass through, and that survives the process.
  *
- * One file, mapped MAP_SHARED, written by the recording process and read by its drain thread or, after a
- * SIGKILL, by `vramscope recover`.  Once append() has returned, the event is in the file's pages: only a
- * crash of the machine can lose it.
+ * The recording process writes the file, through a shared mapping.  Its drain thread reads it or, after a
+ * SIGKILL, `vramscope recover`.  Once append() has returned, the event is in the file's pages: only a crash
+ * of the machine can lose it.
  *
- *      header | ring of 2^n 64-byte slots | strings | threads | contexts | devices | modules | frames
- *             | stacks | tensors | accesses | now
+ * Ring.  Sequences count from 1; sequence s lives in slot s % slots, in lap s / slots.  The word `state` of a
+ * slot is lap * slots where it is free for that lap, one more where its event is published, or says that it
+ * is dead: a file of zeros is an empty ring.  A full ring consumes no sequence.  The consumer kills a slot
+ * that is claimed and not published within 100 ms.  Producers and consumer skip a killed slot, as its late
+ * writer may still write to it; the event is counted as lost.
  *
- * Ring.  Sequences count from 1; sequence s lives in slot s % slots, in lap s / slots.  A slot's `state`
- * word says that it is free for a lap (lap * slots), published in it (that + 1), or dead: a file of zeros is
- * an empty ring.  A producer claims sequence `head` by compare-and-swap only when its slot is free for that
- * lap, so a full ring consumes no sequence.  The consumer kills a slot that is claimed and not published
- * within 100 ms.  A killed slot is not used again, because its late writer may still write to it: producers
- * and consumer skip it, and the lost event is counted.
+ * Tables.  An id once returned means the same row for ever; 0 says "none".  Where a table is full the
+ * functions return 0 and count it (`table_full`).
  *
- * Tables.  Append-only, lock-free; an id once returned means the same row for ever.  Row 0 is reserved: id 0
- * always says "none".  Where a table is full the functions return 0 and count it in the header (`full`).
- *
- * Thread-safety: the append and intern functions may be called from any thread and from signal handlers, take
- * no lock, allocate nothing and make no system call, but for the bounded wait named below.  peek and release
+ * Thread-safety: append and intern functions may be called from any thread and from signal handlers; they
+ * take no lock, allocate nothing and make no system call, but for append's bounded wait. peek and release
  * belong to one consumer.
  */
 #ifndef VS_TRACE_JOURNAL_JOURNAL_H

@@ -1,26 +1,22 @@
 /*
  * ring.c - the ring: many producers, one consumer, no locks, no lost sequence.
  *
- * A sequence's slot goes through   free --(head moves: claimed)--> stores --> published --> free for next lap
- *                                            \--(100 ms, or nobody left)--> dead, for ever
+ *      a slot:  free --(head moves: claimed)--> stores --> published --> free for next lap
+ *                                         \--(100 ms, or nobody left)--> dead
  *
- * Claiming moves `head` by compare-and-swap, and only when the slot there is free, so a full ring consumes
- * no sequence.  The claim is the last thing before the stores, so a writer is between the two for a few ns
- * only.  Publishing is a plain store, so that it need not wait for the slot's cache line to come from
- * another core.  A writer that comes back after its slot was killed notices that, and its event is counted
- * as late.  If the kill comes between that check and the writer's store, the event is complete: the consumer
- * takes it if it has not passed the slot yet, otherwise it stays there unread.  In no case do two writers
- * use one slot: a killed slot is used again only when its late writer has published, which is the last thing
- * that a writer does.
+ * Claiming moves `head` by compare-and-swap, only where the slot there is free.  It is the last thing before
+ * the stores, so a writer is between the two for a few ns only.  Publishing is a plain store, which need not
+ * wait for the slot's cache line to come from another core.
  *
- * What a full ring drops.  A lost allocation makes later totals too low, a lost free makes them too high; a
- * false peak is the worse error.  So the last eighth of the ring is reserved for ends:
+ * A writer that comes back after its slot was killed notices that, and its event is counted as late.  If the
+ * kill comes between that check and the writer's store, the event is complete: the consumer takes it, or has
+ * passed the slot, where it stays unread.  Two writers never use one slot, since a killed slot is used again
+ * only when its late writer has published, the last thing that a writer does.
  *
- *      | everything                                        7/8 | ends only 8/8 |  then nothing
- *
- * The free of a dropped allocation is dropped as well (dropped.c), so only recorded allocations can still be
- * freed.  An end is lost only if more of these than an eighth of the ring are freed while the drain does not
- * run.
+ * What a full ring drops.  A lost allocation makes later totals too low, a lost free makes them too high, and
+ * a false peak is the worse error: so the last eighth of the ring is reserved for ends.  The free of a
+ * dropped allocation is dropped as well (dropped.c).  An end is lost only if more recorded allocations than
+ * an eighth of the ring are freed while the drain does not run.
  */
 #include "format.h"
 

@@ -2,14 +2,14 @@
  * tables.c - the append-only tables beside the ring: rows, strings, and the index that interns them.
  *
  * A row is taken by adding to the table's counter, filled, and published by a release store of one word of it
- * that is never 0 in a full row (a thread's tid, a frame's kind, a stack node's frame, a string's length + 1,
- * a `reserved` word elsewhere).  A reader that sees that word sees the row.
+ * that is never 0 in a full row (published_word; of a string its length + 1).  A reader that sees that word
+ * sees the row.
  *
  * Interning looks the key up in an open-addressing index of row ids, in private memory.  A thread that does
- * not find the key makes a row and puts its id into the first empty place by compare-and-swap.  If it loses
- * that race to the same key it returns the winner's id, and its own row is wasted: readers may see the row,
- * but nothing refers to it.  Nothing is ever removed, so a probe that ends at an empty place has seen all
- * there is.
+ * not find the key makes a row and puts its id into the first empty place by compare-and-swap.  If another
+ * thread did so before with the same key, its id is returned and the row is wasted: readers may see it,
+ * nothing refers to it.  Nothing is ever removed, so a probe that ends at an empty place has seen all there
+ * is.
  */
 #include "format.h"
 

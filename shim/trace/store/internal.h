@@ -26,7 +26,6 @@
 
 #include "store.h"
 #include "trace/ledger/addresses.h"
-#include "trace/schema_version.h"
 #include "intern.h"
 
 #define VS_OWN_STRINGS     (1u << 30)         /* string ids from here on are the store's, not the journal's */

@@ -13,7 +13,6 @@
 #include "trace/database.h"
 #include "trace/journal/journal.h"
 #include "trace/ledger/ledger.h"
-#include "trace/loss.h"
 
 struct vs_store;
 

@@ -1,9 +1,8 @@
 /*
- * uses.c - see uses.h: blocks are born and die, and what the device is given in between is written into their
- * rows.
+ * uses.c - blocks are born and die, and what the device is given in between is written into their rows.
  *
- * Every word that lies inside a living block counts as a use of it; a word need not be a pointer, so false
- * uses may be recorded, and a true use by such a word is never missed.
+ * Every word that lies inside a living block counts as a use of it.  A word need not be a pointer: uses may
+ * be recorded that did not happen, but no true use by such a word is missed.
  */
 #include "uses.h"
 
@@ -13,7 +12,6 @@
 
 #include "core/list.h"
 #include "living.h"
-#include "near.h"
 
 struct ended { /* a block whose free is not committed, when this began */
     uint32_t seq, row;

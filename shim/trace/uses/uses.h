@@ -1,19 +1,15 @@
 /*
- * uses.h - applies what the device was given to the rows of the blocks that it was given.
+ * uses.h - writes what the device was given into the rows of the blocks that it was given.
  *
- *      ring, in its order     alloc | use | use | free | alloc ...
- *                               |      |     |      |
- *      journal's rows          take  write write  named by the free, until it is committed
+ * The ring's order decides: a launch's uses stand behind the allocation of every block that the program could
+ * pass to it, and before the free that follows.  So the block that lives at an address when its use is
+ * applied is the one that was meant.
  *
- * The ring's order decides: a launch's uses are appended behind the allocation of every block that the
- * program could pass to it, and before the free that follows it in the program.  So the block that lives at
- * an address when its use is applied is the one that was meant.
+ * The rows lie in the journal, so a killed process leaves them, and they may be ahead of the database.  Row 0
+ * says up to which event they are made.  An event that comes again, after a kill or for another writer, only
+ * has its free's row looked up.
  *
- * The rows lie in the journal, so a killed process leaves them; they may be ahead of the database.  Row 0
- * says up to which event they are made, and an event that comes again, behind a kill or for another writer,
- * only has its free's row looked up.
- *
- * Not thread-safe: the thread that takes events out of the journal.
+ * Not thread-safe: for the thread that takes events out of the journal.
  */
 #ifndef VS_TRACE_USES_USES_H
 #define VS_TRACE_USES_USES_H

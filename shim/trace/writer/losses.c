@@ -1,11 +1,7 @@
-/*
- * losses.c - see losses.h.
- */
+/* losses.c - rows about what was lost, and what the ledger is told of it. */
 #include "losses.h"
 
 #include <stdio.h>
-
-#include "trace/loss.h"
 
 #define LOSS_NS 1000000000
 

@@ -1,11 +1,5 @@
 /*
- * losses.h - what the journal counted as lost becomes rows of table `loss`, and doubts of the ledger.
- *
- *      journal's counters --vs_losses_note----> rows: how much, of which kind, at most one a second of each
- *                         --vs_losses_report--> the ledger: totals are upper bounds from here, pairs may lack
- *
- * A database that is continued has rows for what was lost before (vs_losses_load); these are not written
- * again.
+ * losses.h - turns what the journal counted as lost into rows of table `loss`, and into doubts of the ledger.
  */
 #ifndef VS_TRACE_WRITER_LOSSES_H
 #define VS_TRACE_WRITER_LOSSES_H

@@ -1,10 +1,10 @@
 /*
- * writer.c - see writer.h.
+ * writer.c - rounds of a writer.
  *
  * A round: peek, feed new events to the ledger, commit the rows that come out, release the events that are
  * committed.  Events that the ledger still holds back stay in the ring and are peeked again, so each round
- * first skips events that were fed already.  A batch that failed to commit is kept and committed first next
- * time; until then no new events are taken.
+ * first skips events that were fed already.  A batch that failed to commit is kept, and committed before new
+ * events are taken.
  */
 #include "writer.h"
 

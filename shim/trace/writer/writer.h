@@ -1,12 +1,10 @@
 /*
  * writer.h - ledger and store together: takes events out of a journal and makes database rows of them.
  *
- *      journal --peek--> ledger (totals, pairing, peaks) --rows--> store (SQLite) --commit--> release
- *
- * The drain thread of a recording process and `vramscope recover` run exactly this code, so a recovered file
- * cannot differ from one that ended well.  An event is handed back to the ring only after its row is
- * committed, and the commit carries the ring's sequence (table mark): a kill between the two repeats nothing
- * and loses nothing.
+ * The drain thread of a recording process and `vramscope recover` run this code, so a recovered file cannot
+ * differ from one that ended well.  An event is handed back to the ring only after its row is committed, and
+ * the commit carries the ring's sequence (table mark): a kill between the two repeats nothing and loses
+ * nothing.
  *
  * Not thread-safe: one thread drives a writer.
  */
@@ -19,7 +17,6 @@
 
 #include "trace/database.h"
 #include "trace/journal/journal.h"
-#include "trace/loss.h"
 
 struct vs_writer;
 

@@ -4,8 +4,8 @@ set -u
 schema=$(cd "$(dirname "$0")/../../.." && pwd)/shim/trace/schema.sql
 command -v python3 >/dev/null || { echo "skipped: no python3 here"; exit 77; }
 root=${schema%/shim/trace/schema.sql}
-version=$(sed -n 's/^#define VS_SCHEMA_VERSION //p' "$root/shim/trace/schema_version.h")
-grep -q "schema_version ($version)" "$schema" || { echo "schema.sql says another version than schema_version.h, $version"; exit 1; }
+version=$(sed -n 's/^#define VS_SCHEMA_VERSION //p' "$root/shim/trace/database.h")
+grep -q "schema_version ($version)" "$schema" || { echo "schema.sql says another version than database.h, $version"; exit 1; }
 grep -A1 '^.Va meta.schema_version' "$root/docs/man/vramscope.5" | grep -qx "is $version\." || { echo "vramscope.5 says another version than $version"; exit 1; }
 python3 - "$schema" <<'PY'
 import re, sqlite3, sys

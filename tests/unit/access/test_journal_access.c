@@ -1,5 +1,5 @@
 /*
- * test_journal_access.c - journal/access.c: a row is one block's at a time, and none is lost, whoever takes
+ * test_journal_access.c - journal/uses.c: a row is one block's at a time, and none is lost, whoever takes
  * and gives.
  */
 #include <pthread.h>

@@ -6,7 +6,7 @@
 
 #include "use_kit.h"
 
-#include "trace/uses/near.h"
+#include "trace/access.h"
 
 #define GIB (UINT64_C(1) << 30)
 
