@@ -10,7 +10,7 @@
 #define VS_IMPORT_POOLS_H
 
 #include "snapshot.h"
-#include "trace/ledger/spans.h"
+#include "trace/ledger/addresses.h"
 
 struct pools {
     struct vs_spans start[SNAPSHOT_DEVICES]; /* what there is before the first entry: the pool */

@@ -9,7 +9,6 @@
 #include "tape.h"
 #include "trace/ledger/addresses.h"
 #include "trace/ledger/ledger.h"
-#include "trace/ledger/spans.h"
 
 #define STREAM_UNKNOWN UINT16_MAX
 

@@ -1,6 +1,4 @@
-/*
- * alloc.c - driver allocations and their frees.
- */
+/* alloc.c - driver allocations and their frees. */
 #include "internal.h"
 
 /* Whether the allocation counts as direct so far and may turn out to be managed. */

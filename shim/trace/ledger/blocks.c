@@ -1,10 +1,10 @@
 /*
- * blocks.c - a framework's blocks: pairing, the check against the framework's own totals, and the
- * discovery that a direct driver allocation is managed after all.
+ * blocks.c - a framework's blocks: pairing, the check against the framework's own totals, and the discovery
+ * that a direct driver allocation is managed after all.
  *
- * Every report carries the framework's two totals.  Ours are compared with them at each one; a `mismatch`
- * row is written when the difference changes, back to none included.  Where the recording began late (the
- * first report's totals are above ours) the missing bytes become the device's base, and a row says so.
+ * A `mismatch` row is written when the difference to the framework's totals changes, back to none included.
+ * Where the recording began late (the first report's totals are above ours) the missing bytes become the
+ * device's base, and a row says so.
  */
 #include "internal.h"
 

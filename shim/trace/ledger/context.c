@@ -4,20 +4,18 @@
  * A living context, module or library is an object: the row that ends it names the row that made it (mate)
  * and repeats its cost.  The costs are in no total: they are part of the residual.
  *
- *      CONTEXT_DESTROY   row, then one CONTEXT_FREED for each allocation and module of that context
+ * A context's end is a row, and then a row CONTEXT_FREED for each allocation and module of it.  By
+ * cuCtxDestroy's documentation these are all that cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged and
+ * cuMemAllocHost gave while it was current, arrays, external memory and modules; the arena's blocks are
+ * treated alike.  Physical VMM memory, mappings and reservations belong to no context, and a framework's
+ * blocks end when the framework reports it.
  *
- * What belongs to a context (cuCtxDestroy's documentation: cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged,
- * cuMemAllocHost, arrays, external memory, modules): every ALLOC made while it was current, the arena's
- * blocks among them, but for pools' and graphs' memory, which belong to the device.  Whether these end with
- * the primary context depends on the driver (on an H200 with driver 580, a cuDevicePrimaryCtxReset left
- * both, 32 MiB each, in the process's figure).  So the hook queries right after how much they have reserved,
- * and a figure of 0 ends them (vs_context_reserve_reported).  Physical VMM memory, mappings and reservations
- * belong to no context; a framework's blocks end when the framework reports it.
+ * Pools' and graphs' memory belongs to the device.  Whether it ends with the primary context depends on the
+ * driver (on an H200 with driver 580, a cuDevicePrimaryCtxReset left both, 32 MiB each, in the process's
+ * figure).  So the hook queries right after how much they have reserved, and a figure of 0 ends them
+ * (vs_context_reserve_reported).
  */
 #include "internal.h"
-
-#define PRIMARY         1 /* enum vs_context_kind */
-#define CONTEXT_UNKNOWN 0xffu
 
 static bool makes(uint8_t op)
 {
@@ -78,7 +76,7 @@ static bool goes(const struct entry *e, const struct ending *end)
         return false;
     if (end->space != VS_SPACE_NONE)
         return e->a.space == end->space && e->a.device == end->device;
-    return !of_device(e->a.space) && end->context != 0 && end->context != CONTEXT_UNKNOWN &&
+    return !of_device(e->a.space) && end->context != 0 && end->context != VS_CONTEXT_UNKNOWN &&
            e->context == end->context;
 }
 
@@ -146,9 +144,9 @@ static void doubt(struct vs_ledger *l, int device, bool whether)
 static void end_context(struct vs_ledger *l, const struct vs_event *e, struct undo *u)
 {
     struct ending end = {.context = e->context, .space = VS_SPACE_NONE};
-    end_modules(l, e, u, e->context == CONTEXT_UNKNOWN ? 0 : e->context);
+    end_modules(l, e, u, e->context == VS_CONTEXT_UNKNOWN ? 0 : e->context);
     end_allocations(l, e, u, &end);
-    if (e->arg0 == PRIMARY)
+    if (e->arg0 == VS_CONTEXT_PRIMARY)
         doubt(l, e->device, true);
 }
 
@@ -234,32 +232,4 @@ void vs_context_undo(struct vs_ledger *l, struct undo *u, const struct vs_row *r
     for (size_t i = 0; i < u->n_ended; i++)
         revive(l, &u->ended[i], r);
     doubt(l, r->device, false);
-}
-
-/* ---- what memory pools hold of the driver, as sampled ---- */
-
-void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e)
-{
-    struct vs_row r;
-    vs_row_begin(l, &r, e);
-    uint32_t index = vs_table_get(&l->pools, e->address);
-    if (index == VS_TABLE_NONE) {
-        uint64_t failed = 0;
-        index = (uint32_t)l->pool.n;
-        vs_list_push(&l->pool, failed, (struct pool_sample){0, e->device, e->space == VS_SPACE_GRAPH});
-        if (failed || vs_table_put(&l->pools, e->address, index) < 0) {
-            vs_count(l, e->device, VS_COUNT_NO_MEMORY);
-            vs_row_end(l, &r);
-            return;
-        }
-    }
-    struct pool_sample *p = &l->pool.at[index];
-    struct device *d = vs_device(l, p->device);
-    int device = p->device;
-    uint64_t old = p->bytes;
-    *(p->graph ? &d->graph_sampled : &d->pool_sampled) += e->size - old;
-    p->bytes = e->size;
-    r.device = (int8_t)device;
-    vs_row_end(l, &r);
-    vs_context_reserve_reported(l, e, device, old);
 }

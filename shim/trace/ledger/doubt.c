@@ -1,23 +1,21 @@
 /*
- * doubt.c - from where to where a device's totals are upper bounds.
+ * doubt.c - from where to where a device's totals are upper bounds, because ends were lost.
  *
- * The journal drops the end of something only where even the last eighth of its ring is full.  From the
- * place of such a loss on, the allocation that ended there still counts as living.  It is not known which
- * one that was, so every part of a total that has living bytes is in doubt, until one of two things shows
- * that the part is right:
+ * From a lost end on, the allocation that ended there still counts as living.  Which one it was is not known,
+ * so every part of a total that has living bytes is in doubt, until one of two things shows that it is right:
  *
  *      a framework's report whose own figure is not less than ours    framework's blocks, managed memory
  *      nothing of the part lives any more                             each part, direct memory as well
  *
- * Allocations that were lost as well make a total too low, and may hide for a while that it is too high.  So
- * after the first loss every report is compared, and one whose figure is below ours brings the doubt back.  A
- * total is in doubt while one of its parts is.  Each interval becomes a row of table upper_bound.
+ * Lost allocations make a total too low, and may hide for a while that it is too high.  So after the first
+ * loss every report is compared, and one whose figure is below ours brings the doubt back.  A total is in
+ * doubt while one of its parts is; each interval is a row of table upper_bound.
  *
  *      parts       framework   direct   managed
  *      allocated       x          x
  *      reserved                   x         x
  *
- * Device -1 stands for memory that is in no device's totals; all of it is one part, `direct`.
+ * Device -1 stands for memory that is in no device's totals, all of it one part, `direct`.
  */
 #include "internal.h"
 

@@ -1,10 +1,9 @@
 /*
- * entries.c - the living allocations, and what lived at the peak.
+ * entries.c - the living allocations, what lived at the peak, and what others say of them.
  *
- * The set of allocations that lived at the peak of `allocated` is kept without ever copying the live set.  It
- * is everything that lives now and was there at the peak (seq <= peak_seq), plus everything that was there
- * and ended since (the list `gone`, emptied at each new peak).  So a job that grows steadily pays nothing,
- * and any other job one append per free.
+ * What lived at the peak of `allocated` is everything that lives now and was there at the peak (since <=
+ * peak_seq), plus everything that was there and ended since (the list `gone`, emptied at each new peak).  So
+ * the live set is never copied: a job that grows steadily pays nothing, any other one append per free.
  */
 #include "internal.h"
 
@@ -161,16 +160,12 @@ void vs_ledger_track_live(struct vs_ledger *l, bool on)
         l->entries.at[i].a.fresh = 0;
 }
 
-static bool is_phys(uint8_t op)
-{
-    return op == VS_OP_PHYS_CREATE || op == VS_OP_PHYS_RETAIN;
-}
-
 /* The entry of allocation A where it lives, else VS_TABLE_NONE. */
 uint32_t vs_entry_living(const struct vs_ledger *l, uint8_t op, uint64_t address, uint64_t seq)
 {
-    uint32_t index = is_phys(op) ? vs_table_get(&l->phys_seq, seq)
-                                 : vs_table_get(op == VS_OP_BLOCK_ALLOC ? &l->blocks : &l->allocs, address);
+    uint32_t index = vs_makes_phys(op)
+                         ? vs_table_get(&l->phys_seq, seq)
+                         : vs_table_get(op == VS_OP_BLOCK_ALLOC ? &l->blocks : &l->allocs, address);
     return index != VS_TABLE_NONE && l->entries.at[index].a.seq == seq ? index : VS_TABLE_NONE;
 }
 
@@ -209,4 +204,76 @@ void vs_emit_end(struct vs_ledger *l, const struct vs_event *cause, uint8_t op, 
         vs_mismatch(l, &r, VS_MISMATCH_FREE_MISSED, a.size, 0);
     }
     vs_row_end(l, &r);
+}
+
+/* ---- how the device used one ----
+ *
+ * The free of a tracked block names its row of the journal's table of accesses (event.stack).  A block that
+ * still lives is found by its address and the time of its allocation, a pair that is unique. */
+
+/* E has ended A (NULL: nothing that is known). */
+void vs_access_ended(struct vs_ledger *l, const struct vs_event *e, const struct vs_alloc *a)
+{
+    struct vs_access_ended end = {.alloc_seq = a ? a->seq : 0, .t = a ? a->t : 0, .id = e->stack};
+    if (e->stack == 0 || l->restoring || !l->config.access_of ||
+        !l->config.access_of(l->config.context, e->stack, &end.row))
+        return;
+    l->has_accesses = true;
+    if (l->level >= 2) /* its row of ev is not written either */
+        end.alloc_seq = 0;
+    vs_list_push(&l->out->accesses, l->out->no_memory, end);
+}
+
+/* The free of A failed, so A lives on, but its accesses are no longer tracked: what was recorded at that
+ * free may be incomplete. */
+void vs_access_doubted(struct vs_ledger *l, const struct vs_alloc *a)
+{
+    struct vs_access_ended end = {
+        .alloc_seq = a->seq,
+        .t = a->t,
+        .row = {.kinds = VS_ACCESS_PARTIAL, .is_block = a->op == VS_OP_BLOCK_ALLOC, .born_step = 1}};
+    if (!l->restoring && l->has_accesses)
+        vs_list_push(&l->out->accesses, l->out->no_memory, end);
+}
+
+uint64_t vs_ledger_access_seq(const struct vs_ledger *l, const struct vs_access_row *row, int64_t *t)
+{
+    const struct vs_table *table = row->is_block ? &l->blocks : &l->allocs;
+    uint32_t index = vs_table_get(table, row->address);
+    if (index == VS_TABLE_NONE)
+        return 0;
+    const struct vs_alloc *a = &l->entries.at[index].a;
+    *t = a->t;
+    return a->t == (int64_t)row->born_ns - l->config.start_ns ? a->seq : 0;
+}
+
+/* ---- what a framework says that they are for ----
+ *
+ * It says so with the addresses at which its storages begin, of blocks that live at that point of the order.
+ * What begins nowhere that is known (memory of another library, an address inside a block) is nobody's. */
+
+/* The living allocation that begins at ADDRESS: a block, or what the driver gave the framework for itself. */
+static struct vs_alloc *beginning_at(struct vs_ledger *l, uint64_t address)
+{
+    uint32_t index = address ? vs_table_get(&l->blocks, address) : VS_TABLE_NONE;
+    if (index == VS_TABLE_NONE && address)
+        index = vs_table_get(&l->allocs, address);
+    struct vs_alloc *a = index == VS_TABLE_NONE ? NULL : &l->entries.at[index].a;
+    return a && a->managed == VS_NOT_MANAGED ? a : NULL;
+}
+
+/* No row of ev: it changes nothing that is counted here. */
+void vs_apply_role(struct vs_ledger *l, const struct vs_event *e)
+{
+    const uint64_t addresses[] = {e->address, e->size, e->arg0};
+    if (l->restoring || l->level >= 2 ||
+        (!vs_life_is_rule(e->arg1) && (e->arg1 == 0 || e->arg1 >= VS_FRAMEWORK_ROLES)))
+        return; /* level 2: the blocks' own rows are not written either */
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        struct vs_alloc *a = beginning_at(l, addresses[i]);
+        if (!a || a->role == e->arg1)
+            continue;
+        a->role = (uint8_t)e->arg1;
+        vs_list_push(&l->out->roles, l->out->no_memory, (struct vs_role_row){a->seq, a->role});
+    }
 }

@@ -1,12 +1,5 @@
-/*
- * failed.c - a free that failed: everything that it had ended (undo.c) counts again.
- */
+/* failed.c - a free that failed: everything that it had ended (undo.c) counts again. */
 #include "internal.h"
-
-static void undo_va_free(struct vs_ledger *l, struct undo *u)
-{
-    vs_spans_insert(&l->reservations, u->address, u->end, 0);
-}
 
 static void undo_known(struct vs_ledger *l, struct undo *u, struct vs_row *r)
 {
@@ -47,7 +40,7 @@ static void undo(struct vs_ledger *l, struct undo *u, struct vs_row *r)
     else if (u->op == VS_OP_UNMAP)
         vs_vmm_undo_unmap(l, u);
     else if (u->op == VS_OP_VA_FREE)
-        undo_va_free(l, u);
+        vs_spans_insert(&l->reservations, u->address, u->end, 0);
     else if (u->op == VS_OP_CONTEXT_DESTROY || u->op == VS_OP_MODULE_UNLOAD)
         vs_context_undo(l, u, r);
     if (u->op != VS_OP_UNMAP)

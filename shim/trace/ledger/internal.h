@@ -1,26 +1,26 @@
 /*
  * internal.h - the ledger's state, shared by its files:
  *
- *   ledger.c   feeding events, the end of a batch
- *   row.c      beginning and ending rows
- *   pending.c  the look-ahead queue: managed or direct
- *   totals.c   devices' totals, peaks
- *   entries.c  allocations that live, and what lived at the peak
- *   alloc.c    driver allocations and frees
- *   undo.c     frees that may still fail; failed.c: one that did
- *   vmm.c      physical handles, mappings, reservations
- *   bind.c     physical memory bound into sparse arrays and multicast objects
- *   context.c  contexts, modules, limits, graph nodes, none of which have bytes here; pools' figures
- *   arena.c    what the arena holds, and its figures
- *   blocks.c   a framework's blocks, the check of its totals, reclassification
- *   ranges.c   ranges and their peaks
- *   phases.c   statistics per phase, zones
- *   doubt.c    from where to where totals are upper bounds, because ends were lost
- *   stretch.c  stretches: the units of folding
- *   oom.c      refusals: whether they reached the program, and what the driver said then
- *   oom_kept.c those that are kept, and what lived then
- *   restore.c  continuing a database
- *   resume.c   the state that restoring needs beside the other tables
+ *      ledger.c    feeding events, the end of a batch
+ *      row.c       beginning and ending rows
+ *      pending.c   the look-ahead queue: managed or direct
+ *      totals.c    devices' totals, peaks
+ *      entries.c   allocations that live, what lived at the peak, what others say of them
+ *      alloc.c     driver allocations and frees
+ *      undo.c      frees that may still fail; failed.c: one that did
+ *      vmm.c       physical handles, mappings, reservations
+ *      bind.c      physical memory bound into sparse arrays and multicast objects
+ *      context.c   contexts, modules, limits, graph nodes, none of which have bytes here
+ *      pools.c     what pools, graphs and the arena hold of the driver
+ *      blocks.c    a framework's blocks, the check of its totals, reclassification
+ *      ranges.c    ranges and their peaks
+ *      phases.c    statistics per phase, zones
+ *      doubt.c     from where to where totals are upper bounds, because ends were lost
+ *      stretch.c   stretches: the units of folding
+ *      oom.c       refusals: whether they reached the program, and what the driver said then
+ *      oom_kept.c  those that are kept, and what lived then
+ *      restore.c   continuing a database
+ *      resume.c    the state that restoring needs beside the other tables
  */
 #ifndef VS_TRACE_LEDGER_INTERNAL_H
 #define VS_TRACE_LEDGER_INTERNAL_H
@@ -29,7 +29,6 @@
 #include <string.h>
 
 #include "ledger.h"
-#include "spans.h"
 #include "addresses.h"
 
 #define VS_QUEUE_MAX       65536                 /* events held back at most */
@@ -291,6 +290,11 @@ static inline bool vs_use_unknown(const struct device *d)
 {
     return d->curve[VS_CURVE_UNKNOWN_USE].peak > 0;
 }
+/* An import that was first seen when its handle was retained begins with that row. */
+static inline bool vs_makes_phys(uint8_t op)
+{
+    return op == VS_OP_PHYS_CREATE || op == VS_OP_PHYS_RETAIN;
+}
 int vs_device_index(int ordinal);
 struct device *vs_device(struct vs_ledger *l, int ordinal);
 void vs_count(struct vs_ledger *l, int ordinal, enum vs_count what);
@@ -321,11 +325,11 @@ void vs_undo_ended(struct vs_ledger *l, struct undo *u, const struct entry *entr
 void vs_undo_map(struct vs_ledger *l, struct undo *u, uint64_t start, uint64_t end, uint32_t phys);
 
 /* vmm.c */
-void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed);
+/* RESTORED_MATE: 0, or of a row of the database the row that created the physical memory. */
+void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed,
+                  uint64_t restored_mate);
 void vs_vmm_undo_release(struct vs_ledger *l, struct undo *u);
 void vs_vmm_undo_unmap(struct vs_ledger *l, struct undo *u);
-void vs_apply_restored_vmm(struct vs_ledger *l, const struct vs_event *e, const struct vs_row *row);
-
 void vs_phys_drop(struct vs_ledger *l, uint32_t index);
 uint32_t vs_phys_of(struct vs_ledger *l, uint64_t handle, uint64_t restored_mate);
 uint32_t vs_phys_mapped_at(struct vs_ledger *l, uint64_t address);
@@ -341,7 +345,6 @@ void vs_bind_object_gone(struct vs_ledger *l, const struct vs_event *cause, stru
 /* context.c */
 void vs_apply_object(struct vs_ledger *l, const struct vs_event *e);
 void vs_apply_moved(struct vs_ledger *l, const struct vs_event *e);
-void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e);
 void vs_context_undo(struct vs_ledger *l, struct undo *u, const struct vs_row *r); /* before the bindings */
 /* A new figure of a pool or of the graphs, whose old one was BEFORE.  The first figure after a primary
  * context's end shows whether their allocations ended with it. */
@@ -349,15 +352,14 @@ void vs_context_reserve_reported(struct vs_ledger *l, const struct vs_event *e, 
 void vs_alloc_restore_ended(struct vs_ledger *l, const struct entry *e, uint64_t seq, int64_t t);
 void vs_alloc_drop(struct vs_ledger *l, uint32_t index);
 
-/* arena.c */
+/* pools.c */
+void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e);
 void vs_apply_arena_reserved(struct vs_ledger *l, const struct vs_event *e);
 void vs_apply_arena_figures(struct vs_ledger *l, const struct vs_event *e);
 
-/* access.c */
 void vs_access_ended(struct vs_ledger *l, const struct vs_event *e, const struct vs_alloc *a);
 void vs_access_doubted(struct vs_ledger *l, const struct vs_alloc *a);
 
-/* roles.c */
 void vs_apply_role(struct vs_ledger *l, const struct vs_event *e);
 
 /* blocks.c */

@@ -1,7 +1,4 @@
-/*
- * ledger.c - the ledger's entry points: takes events, gives rows.  The state and the other files are
- * described in internal.h, the rules in ledger.h.
- */
+/* ledger.c - the ledger's entry points: takes events, gives rows. */
 #include "internal.h"
 
 struct vs_ledger *vs_ledger_new(const struct vs_ledger_config *config)
@@ -145,7 +142,7 @@ static void apply_by_kind(struct vs_ledger *l, const struct vs_event *e, enum ve
         vs_apply_pool(l, e);
         break;
     case VS_OP_PHYS_CREATE ... VS_OP_SET_ACCESS:
-        vs_apply_vmm(l, e, vs_managed_by(verdict));
+        vs_apply_vmm(l, e, vs_managed_by(verdict), 0);
         break;
     case VS_OP_ARENA_RESERVED:
         vs_apply_arena_reserved(l, e);
@@ -292,4 +289,43 @@ void vs_ledger_finish(struct vs_ledger *l, struct vs_output *out)
         vs_doubt_begin(l);
     vs_ranges_finish(l);
     vs_ledger_end_batch(l, out);
+}
+
+/* ---- for whoever watches the process meanwhile ---- */
+
+static struct vs_now_device device_now(const struct vs_ledger *l, int index)
+{
+    const struct device *d = &l->device[index];
+    const struct last_sample *said = l->oom.last_sample[index];
+    return (struct vs_now_device){.ordinal = index - 1,
+                                  .flags = vs_use_unknown(d) ? VS_NOW_USE_UNKNOWN : 0,
+                                  .allocated = d->curve[VS_CURVE_ALLOCATED].now,
+                                  .reserved = d->curve[VS_CURVE_RESERVED].now,
+                                  .peak_allocated = d->curve[VS_CURVE_ALLOCATED].peak,
+                                  .peak_reserved = d->curve[VS_CURVE_RESERVED].peak,
+                                  .peak_t = d->curve[VS_CURVE_ALLOCATED].peak_t,
+                                  .process_used = said[0].used,
+                                  .process_used_t = said[0].t,
+                                  .device_used = said[1].used,
+                                  .device_used_t = said[1].t,
+                                  .out_of_memory = d->count[VS_COUNT_OOM],
+                                  .driver_refusals = d->count[VS_COUNT_REFUSED]};
+}
+
+void vs_ledger_now(const struct vs_ledger *l, struct vs_now *out)
+{
+    *out = (struct vs_now){.t = l->t,
+                           .rows = l->seq,
+                           .steps = l->step,
+                           .pinned = l->space[VS_SPACE_PINNED].now,
+                           .open_ranges = l->open.n};
+    for (int i = 1; i < l->devices && out->devices < VS_NOW_DEVICES; i++)
+        if (l->device[i].active)
+            out->device[out->devices++] = device_now(l, i);
+    size_t skip = l->open.n > VS_NOW_RANGES ? l->open.n - VS_NOW_RANGES : 0;
+    for (size_t i = skip; i < l->open.n; i++) {
+        const struct vs_range_row *r = &l->open.at[i].row;
+        out->range[out->ranges++] = (struct vs_now_range){
+            .name = r->name, .thread = r->thread, .phase = r->phase, .t_push = r->t_push};
+    }
 }

@@ -3,32 +3,24 @@
  *
  *      vs_ledger_feed(event) ... vs_ledger_end_batch() --> struct vs_output --> store --> vs_output_clear()
  *
- * Pure: no I/O, no clock, no SQLite, no CUDA; the same events always give the same rows, so the drain
- * thread, `vramscope recover` and the tests cannot disagree.  It looks up what the journal has through three
- * functions of its configuration.
+ * Pure: no I/O, no clock, no SQLite, no CUDA.  The same events always give the same rows, so the drain
+ * thread, `vramscope recover` and the tests cannot disagree.
  *
- * Totals per device.  framework: a caching allocator's blocks.  direct: driver allocations (device memory,
- * physical VMM memory, stream-ordered pools' allocations, arrays, what graphs allocate beyond their launch,
- * and blocks that the arena gave in the driver's place) that no caching allocator manages.  allocated is
- * their sum.  managed: driver allocations that a caching allocator carves.  unknown use: those of libraries
- * whose pools report nothing; allocated does not include them, so it is a lower bound.  reserved = managed +
- * unknown use + direct + what pools keep beyond their allocations: max(last sample of every pool, live pool
- * bytes), so an allocation that the last sample does not cover raises it and the next sample corrects it;
- * graphs' memory likewise. The arena's blocks lie in what the arena holds, which counts as reserved once,
- * managed blocks or not; the event comes before that of the block that needed it, so max() with the blocks
- * matters only where that event was lost.
+ * Totals of a device. framework: a caching allocator's blocks. direct: driver allocations that no caching
+ * allocator manages (device memory, physical VMM memory, arrays, what pools gave, what graphs allocate beyond
+ * their launch, the arena's blocks). allocated is their sum. managed: driver allocations that a caching
+ * allocator carves. unknown use: those of libraries whose pools report nothing; allocated does not include
+ * them, so it is a lower bound. reserved: managed + unknown use + direct + what pools, graphs and the arena
+ * hold beyond what they gave (totals_of in totals.c).
  *
- * Look-ahead.  A driver allocation is provisional until its thread's next framework report; rows from it on
- * are held back in a queue.  Without such a report it becomes direct when it is freed, after 65,536 events
- * or 50 ms (1,024 events while no framework was ever seen), or at vs_ledger_flush().  Pieces of physical
- * memory that a framework's thread makes one after the other wait until the thread stops making them.  An
- * allocation that a caching allocator's own code requested (VS_CALLER_CARVER) is managed at once.
+ * Look-ahead.  A driver allocation is provisional until its thread's next framework report, and rows from it
+ * on are held back.  Without such a report it becomes direct when it is freed, after 65,536 events or 50 ms
+ * (1,024 events while no framework was ever seen), or at vs_ledger_flush(). pending.c has the exceptions.
  *
- * Sequence.  Rows are numbered from 1 as they come out.  The ledger itself makes the rows RECLASSIFY,
- * PHYS_FREED, FREE_MISSED and CONTEXT_FREED, which take numbers like all others.
+ * Rows are numbered from 1 as they come out, those among them that the ledger itself makes (RECLASSIFY,
+ * PHYS_FREED, FREE_MISSED, CONTEXT_FREED).
  *
- * Memory: where malloc fails the event is counted (VS_COUNT_NO_MEMORY) and its effect is missing; nothing
- * crashes.
+ * Where malloc fails the event is counted (VS_COUNT_NO_MEMORY) and its effect is missing; nothing crashes.
  */
 #ifndef VS_TRACE_LEDGER_LEDGER_H
 #define VS_TRACE_LEDGER_LEDGER_H

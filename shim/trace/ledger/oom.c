@@ -3,14 +3,13 @@
  *
  * A framework's own report (BLOCK_OOM) always reached the program.  A refusal by the driver may not:
  * PyTorch's allocator gives back what it caches, repeats the request, and only then gives up.  It reports
- * nothing meanwhile, so the next event of its thread decides:
+ * nothing meanwhile, so the refusal is open until the next event of its thread decides:
  *
  *      refused ... the same request granted, and its next block lies in that     absorbed
  *      refused ... BLOCK_OOM                                                     reported by the framework
  *      refused ... another request, a block elsewhere, a range, a step, the end  reached the program
  *
- * Until then the refusal is open.  Of several in a row the first and the last are kept.  What becomes of one
- * that reached the program, and what lived then, is in oom_kept.c.
+ * Of several in a row the first and the last are kept (oom_kept.c).
  */
 #include "internal.h"
 

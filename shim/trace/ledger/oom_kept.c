@@ -2,10 +2,9 @@
  * oom_kept.c - the out-of-memories that are kept, and what lived then.
  *
  * Of those that reached the program three are kept per device: the first, the last, and the one with the
- * largest request; of refusals that are still open (oom.c) two of each thread.  The set of allocations that
- * lived then is never copied: it is those that live now and are as old, plus those that ended since (`gone`,
- * as for peaks in entries.c).  So a program that runs out of memory in a loop pays nothing for it, here or in
- * the database.
+ * largest request; of refusals that are still open (oom.c) two of each thread.  What lived then is kept as
+ * for peaks (entries.c), so a program that runs out of memory in a loop pays nothing for it, here or in the
+ * database.
  */
 #include "internal.h"
 

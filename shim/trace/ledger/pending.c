@@ -8,14 +8,13 @@
  *      provisional ------------------------------------------> managed; A and the push go out
  *                                    provisional ... 50 ms ... -> direct
  *
- * The requests of a caching allocator's own code are known at birth, by the call's return address
- * (hooks/caller.c).  Where that is not known there is one more rule, for physical memory that is given back
- * before anything mapped it: it is managed if its size is that of the pieces which its thread's next report
- * is about.  For a framework that grows piece by piece and is refused gives back the pieces that it got, and
- * then either tries again or reports that it gives up.
+ * With nothing provisional the queue is empty and an event is applied at once.  The requests of a caching
+ * allocator's own code are known at birth, by the call's return address (hooks/caller.c).
  *
- * Events enter at queue_tail and are applied at queue_head, in order, as soon as nothing provisional stands
- * before them.  With nothing provisional the queue is empty and an event is applied at once.
+ * One more rule concerns physical memory that is given back before anything mapped it: it is managed if its
+ * size is that of the pieces which its thread's next report is about.  For a framework that grows piece by
+ * piece and is refused gives back the pieces that it got, and then either tries again or reports that it
+ * gives up.
  */
 #include "internal.h"
 

@@ -1,9 +1,9 @@
 /*
  * phases.c - statistics (table phase_stat) and zones (table zone), per device and phase.
  *
- * A zone sums up consecutive rows of one device and phase: a plot or a report of ten million events reads
- * ten thousand zones.  A zone ends after 1000 rows, when 256 rows of other phases have come since its last
- * row, or with its stretch.
+ * A zone sums up consecutive rows of one device and phase, so that a plot of ten million events reads ten
+ * thousand zones.  It ends after 1000 rows, when 256 rows of other phases have come since its last row, or
+ * with its stretch.
  */
 #include "internal.h"
 

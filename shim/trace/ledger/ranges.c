@@ -2,13 +2,12 @@
  * ranges.c - open ranges, and the peak of each device's totals during each of them.
  *
  * Events do not touch the ranges.  Each device keeps one running maximum since the last boundary; every push
- * and pop merges it into all open ranges and restarts it at the present value.
+ * and pop merges it into all open ranges and restarts it at the present value.  So nesting, threads and the
+ * order of pops do not matter, and only boundaries cost time.
  *
  *      allocated   1   4   2 | 3   9   5 | 6   1
  *      open        A         | A B       | A
  *      fold            A=4   |   A=B=9   |   A=9 (6)
- *
- * So nesting, threads and the order of pops do not matter, and only boundaries cost time.
  */
 #include "internal.h"
 

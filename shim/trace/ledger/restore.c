@@ -1,11 +1,11 @@
 /*
  * restore.c - a ledger that continues a database.
  *
- * Sums (totals, peaks, statistics, open ranges, counters) are loaded from the database's tables, which have
- * them exactly, as of the last commit.  The living allocations are found by replaying the rows of `ev` with
- * the output discarded.  Folding removes only allocations that have ended, together with their ends, so the
- * replay finds the same ones.  Where rows were not written for lack of room, blocks come from table `live`,
- * which is then kept up to date with every commit.  The order:
+ * Sums (totals, peaks, statistics, open ranges, counters) are loaded from the tables, which have them as of
+ * the last commit.  Living allocations are found by replaying the rows of `ev` with the output discarded;
+ * folding removes only allocations that have ended, together with their ends, so the replay finds the same
+ * ones.  Where rows were not written for lack of room, blocks come from table `live`, which is then up to
+ * date with every commit.  The order of calls:
  *
  *      restore_peak       (every row of peak)      so that the replay knows what ended after the peak
  *      restore_begin
@@ -71,23 +71,17 @@ static struct vs_event event_of(const struct vs_ledger *l, const struct vs_row *
                              .status = row->tensor ? (uint16_t)row->tensor : row->status};
 }
 
-/* An import that was first seen when its handle was retained begins with that row. */
-static bool is_phys(uint8_t op)
-{
-    return op == VS_OP_PHYS_CREATE || op == VS_OP_PHYS_RETAIN;
-}
-
 static bool makes_alloc(uint8_t op)
 {
-    return op == VS_OP_ALLOC || is_phys(op) || op == VS_OP_BLOCK_ALLOC;
+    return op == VS_OP_ALLOC || vs_makes_phys(op) || op == VS_OP_BLOCK_ALLOC;
 }
 
 /* The row has its phase: the range that gave it may be closed and forgotten. */
 static void restore_phase_of(struct vs_ledger *l, const struct vs_row *row)
 {
-    struct vs_table *table = row->op == VS_OP_ALLOC ? &l->allocs
-                             : is_phys(row->op)     ? &l->handles
-                                                    : &l->blocks;
+    struct vs_table *table = row->op == VS_OP_ALLOC   ? &l->allocs
+                             : vs_makes_phys(row->op) ? &l->handles
+                                                      : &l->blocks;
     uint32_t index = vs_table_get(table, row->address);
     if (index != VS_TABLE_NONE && l->entries.at[index].a.seq == row->seq)
         l->entries.at[index].a.phase = row->phase;
@@ -113,7 +107,7 @@ static void restore_end_of(struct vs_ledger *l, const struct vs_row *row)
     static const uint8_t makers[] = {VS_OP_BLOCK_ALLOC, VS_OP_ALLOC, VS_OP_PHYS_CREATE};
     for (size_t i = 0; i < sizeof makers; i++) {
         uint32_t index = vs_entry_living(l, makers[i], row->address, row->mate);
-        if (index == VS_TABLE_NONE || is_phys(l->entries.at[index].a.op) != is_phys(makers[i]))
+        if (index == VS_TABLE_NONE || vs_makes_phys(l->entries.at[index].a.op) != vs_makes_phys(makers[i]))
             continue;
         struct vs_alloc a = l->entries.at[index].a;
         l->seq = row->seq;
@@ -153,7 +147,7 @@ void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row)
         restore_end_of(l, row);
         return;
     case VS_OP_PHYS_CREATE ... VS_OP_SET_ACCESS:
-        vs_apply_restored_vmm(l, &e, row);
+        vs_apply_vmm(l, &e, row->managed, row->mate);
         break;
     case VS_OP_BIND:
         vs_apply_bind(l, &e, row->mate);

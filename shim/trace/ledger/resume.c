@@ -1,13 +1,12 @@
 /*
- * resume.c - the state of a ledger that is in no other table and that continuing a database needs.
+ * resume.c - the state of a ledger that is in no other table and that continuing a database needs: table
+ * resume.
  *
- * Rows say what happened.  Some state exists only in between: a refusal whose outcome is open, a framework
- * whose next totals become the base, the first parts of a sample.  It is kept in table resume, which every
- * commit updates.
+ * Rows say what happened; some state exists only in between, such as a refusal whose outcome is open.
  *
- * The look-ahead queue is not kept: its events are still in the journal and are fed again.  But a verdict on
- * one of them may depend on earlier events that have left the queue.  So the verdicts are kept, and nothing
- * is decided anew while events are fed again:
+ * The events of the look-ahead queue are still in the journal and are fed again.  But a verdict on one of
+ * them may depend on earlier events that have left the queue.  So the verdicts are kept, and nothing is
+ * decided anew while events are fed again:
  *
  *      committed | A provisional   B managed   free of A ... | C
  *                | fed again: B by its row, A waits          | from here on as ever

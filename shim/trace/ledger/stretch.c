@@ -5,9 +5,8 @@
  *      stretch  first          second        third (no step ends)  fourth
  *
  * A stretch ends with a training step (S) once it holds stretch_min events, and after stretch_max events at
- * the latest: short steps share a stretch, a long step has several, and a program that reports no steps is
- * cut as well.  The cuts depend on the events alone, not on batches, so that a recovered file has the same
- * ones.  All zones end with their stretch, so a zone sums up rows of one stretch only.
+ * the latest.  The cuts depend on the events alone, not on batches, so that a recovered file has the same
+ * ones.  Zones end with their stretch, so a zone sums up rows of one stretch only.
  */
 #include "internal.h"
 

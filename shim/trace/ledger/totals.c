@@ -1,6 +1,4 @@
-/*
- * totals.c - totals and peaks per device.
- */
+/* totals.c - totals and peaks per device. */
 #include "internal.h"
 
 int vs_device_index(int ordinal)

@@ -286,16 +286,10 @@ static void apply_reservation(struct vs_ledger *l, const struct vs_event *e)
     vs_row_end(l, &r);
 }
 
-static void apply_access(struct vs_ledger *l, const struct vs_event *e)
-{
-    struct vs_row r;
-    vs_row_begin(l, &r, e);
-    vs_row_end(l, &r);
-}
-
-static void apply(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed,
+void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed,
                   uint64_t restored_mate)
 {
+    struct vs_row r;
     switch (e->op) {
     case VS_OP_PHYS_CREATE:
         apply_create(l, e, managed);
@@ -317,19 +311,9 @@ static void apply(struct vs_ledger *l, const struct vs_event *e, enum vs_managed
         apply_reservation(l, e);
         break;
     default:
-        apply_access(l, e);
+        vs_row_begin(l, &r, e);
+        vs_row_end(l, &r);
     }
-}
-
-void vs_apply_vmm(struct vs_ledger *l, const struct vs_event *e, enum vs_managed managed)
-{
-    apply(l, e, managed, 0);
-}
-
-/* Likewise from a row of the database, which names physical memory by the row that created it. */
-void vs_apply_restored_vmm(struct vs_ledger *l, const struct vs_event *e, const struct vs_row *row)
-{
-    apply(l, e, row->managed, row->mate);
 }
 
 /* ---- calls that failed ---- */

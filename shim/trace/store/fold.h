@@ -1,17 +1,16 @@
 /*
- * fold.h - the state of folding, shared by its files (fold.c explains folding):
+ * fold.h - the state of folding, shared by its files:
  *
- *   fold.c       which stretch is folded next, and which are joined
- *   fold_rows.c  which events of one stretch are deleted
- *   fold_sums.c  the sums that replace them: zones, ranges, samples
+ *      fold.c       which stretch is folded next, and which are joined
+ *      fold_rows.c  which events of one stretch are deleted
+ *      fold_sums.c  the sums that replace them: zones, ranges, samples
  *
- * All of this state follows from the database.  A writer that continues a file, or had to roll a transaction
- * back, loads it again (vs_fold_load).
+ * All of it follows from the database.  A writer that continues a file, or had to roll a transaction back,
+ * loads it again (vs_fold_load).
  */
 #ifndef VS_TRACE_STORE_FOLD_H
 #define VS_TRACE_STORE_FOLD_H
 
-#include "trace/ledger/spans.h"
 #include "internal.h"
 
 struct vs_stretch { /* a complete one */
