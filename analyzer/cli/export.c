@@ -23,12 +23,11 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"format", 'f', "perfetto|pytorch|speedscope|folded|pprof|csv", ARG_TEXT, AT(format),
-     "the other tool's format"},
+    {"format", 'f', "perfetto|pytorch|folded|pprof|csv", ARG_TEXT, AT(format), "the other tool's format"},
     {"output", 'o', "FILE", ARG_TEXT, AT(output), "write FILE (default, and -: standard output)"},
     {"force", 0, NULL, ARG_FLAG, AT(force), "replace another recording"},
     {"at", 0, "MOMENT", ARG_TEXT, AT(at),
-     "speedscope, folded, pprof: peak (default), oom, first-oom, largest-oom, or a time such as 1.5s"},
+     "folded, pprof: peak (default), oom, first-oom, largest-oom, or a time such as 1.5s"},
     {"frames", 0, "all|python|native", ARG_INDEX, AT(frames), "which frames of call stacks (default: all)"},
     {"rows", 0, "allocations|events", ARG_INDEX, AT(rows), "csv: a row for each (default: allocations)"},
     {"from", 0, "TIME", ARG_TIME, AT(from), "perfetto, pytorch, csv: start there (1.5s, 20ms)"},
@@ -43,11 +42,8 @@ static const struct format {
     export_writer *write;
     bool binary, timed; /* timed: over time, not at a moment */
 } formats[] = {
-    {"perfetto", export_perfetto, true, true},
-    {"pytorch", export_pytorch, true, true},
-    {"speedscope", export_speedscope, false, false},
-    {"folded", export_folded, false, false},
-    {"pprof", export_pprof, true, false},
+    {"perfetto", export_perfetto, true, true}, {"pytorch", export_pytorch, true, true},
+    {"folded", export_folded, false, false},   {"pprof", export_pprof, true, false},
     {"csv", export_csv, false, true},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
@@ -64,18 +60,19 @@ static int no_format(const char *name)
 {
     const char *names[FORMATS + 1] = {NULL}, *near;
     if (!name)
-        return complain("export: which format? --format=perfetto, pytorch, speedscope, folded, pprof or csv");
+        return complain("export: which format? --format=perfetto, pytorch, folded, pprof or csv");
     for (int i = 0; i < FORMATS; i++)
         names[i] = formats[i].name;
     if (!strcmp(name, "parquet"))
         return complain(
             "export: Parquet is made of csv, by pandas or DuckDB: vramscope export --format=csv FILE.db -o "
             "FILE.csv");
+    if (!strcmp(name, "speedscope"))
+        return complain("export: the format speedscope is gone: speedscope.app opens --format=folded");
     near = args_nearest(name, names);
     if (near)
         return complain("export: unknown format '%s': did you mean %s?", name, near);
-    return complain(
-        "export: unknown format '%s': perfetto, pytorch, speedscope, folded, pprof and csv are known", name);
+    return complain("export: unknown format '%s': perfetto, pytorch, folded, pprof and csv are known", name);
 }
 
 /* Fills O; EXIT_GOOD, or EXIT_USAGE where the options make no sense for the format. */
@@ -85,8 +82,7 @@ static int check(const struct options *given, const struct format *f, struct exp
     if (given->rows >= 0 && f->write != export_csv)
         return complain("export: --rows is for csv: %s has no rows", f->name);
     if (given->at && f->timed)
-        return complain("export: --at is for speedscope, folded and pprof: %s is about a stretch of time",
-                        f->name);
+        return complain("export: --at is for folded and pprof: %s is about a stretch of time", f->name);
     if (window && !f->timed)
         return complain(
             "export: --from, --to and --step are for perfetto, pytorch and csv: %s shows one moment: "
@@ -178,11 +174,11 @@ static int call(void *options, char **operands, int n)
 
 const struct command command_export = {
     "export",
-    "for other tools: perfetto, pytorch, speedscope, folded, pprof, csv",
+    "for other tools: perfetto, pytorch, folded, pprof, csv",
     "--format=FORMAT [options] FILE",
     "Writes the recording for another tool: perfetto (ui.perfetto.dev), pytorch (a snapshot for "
-    "pytorch.org/memory_viz), speedscope, folded (flame graphs), pprof (go tool pprof), csv.\n"
-    "Over time: perfetto, pytorch, csv. Who held the bytes at one moment: speedscope, folded, pprof.\n"
+    "pytorch.org/memory_viz), folded (flame graphs, speedscope.app), pprof (go tool pprof), csv.\n"
+    "Over time: perfetto, pytorch, csv. Who held the bytes at one moment: folded, pprof.\n"
     "Exit status 3: written, but events are missing, or the end of the run is not known to be there.",
     rows,
     call,

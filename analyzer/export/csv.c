@@ -1,12 +1,10 @@
 /*
- * csv.c - every allocation, or every event, as comma-separated values (RFC 4180).
+ * csv.c - every allocation, or every event, as comma-separated values (RFC 4180: CR LF, a quote in a field is
+ * doubled).
  *
- * The first line names the columns: those of the views `allocation` and `event` of the database
- * (vramscope(5)).  A field with a comma or a quote is quoted, a quote in it is doubled, and lines end with
- * CR LF.  Of a dry run there is a column more, dry_run, which says so.  Names are made harmless
- * (base/shown.h), so no field has a line break.  A field that a spreadsheet would take for a formula (it
- * begins with =, +, - or
- * @) has a ' before it.  What is not known is an empty field.
+ * The columns are those of the views `allocation` and `event` (vramscope(5)); what is unknown is an empty
+ * field. Names are made harmless (base/shown.h), and a field that a spreadsheet would take for a formula
+ * begins with '.
  */
 #include <inttypes.h>
 #include <string.h>

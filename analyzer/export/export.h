@@ -1,25 +1,17 @@
 /*
- * export.h - a recording in the formats of other tools: what the writers share, and one function for each.
+ * export.h - a recording in the formats of other tools: one function for each, in the file of its name, and
+ * what they share.
  *
- *      perfetto     perfetto.c     curves, phases and allocations over time    binary
- *      pytorch      pytorch.c      what torch.cuda.memory._snapshot() has      binary
- *      speedscope   speedscope.c   who held the bytes at a moment              text
- *      folded       folded.c       the same, a line a call stack               text
- *      pprof        pprof.c        the same                                    binary
- *      csv          csv.c          every allocation, or every event            text
- *
- * A writer puts bytes into a sink (sink.h), which remembers that one could not be written; it looks at that
- * now and then, and ends.  Memory grows with what is alive at once and with the number of different call
- * stacks, never with the number of events.
- *
- * Each function gives EXIT_GOOD, EXIT_INCOMPLETE where the output lacks something that it said on stderr, or
- * EXIT_USAGE where it said why there is none.
+ * Memory grows with what is alive at once and with the number of different call stacks, never with the number
+ * of events.
  */
 #ifndef VS_EXPORT_EXPORT_H
 #define VS_EXPORT_EXPORT_H
 
+#include <stdio.h>
+
+#include "base/destination.h"
 #include "read/stream.h"
-#include "sink.h"
 
 enum export_frames { FRAMES_ALL, FRAMES_PYTHON, FRAMES_NATIVE };
 
@@ -31,9 +23,32 @@ struct export_options {
     bool events; /* csv: every event, not every allocation */
 };
 
+/* Where an export goes: a file (base/destination.h: links, pipes, devices, what can't be written whole), or
+ * standard output. */
+struct sink {
+    FILE *file;
+    const char *path; /* NULL: standard output */
+    struct destination to;
+    bool replaces; /* another recording */
+    int error;     /* errno of the first write that failed; 0: none did */
+};
+
+/* PATH NULL or "-": standard output, which can't be a terminal where BINARY.  SOURCE is the recording, which
+ * is never written over; another one is where FORCE.  0, or EXIT_USAGE with the line said. */
+int sink_open(struct sink *s, const char *path, bool binary, bool force, const char *source);
+/* Makes the file what it is called where GOOD, and removes it where not, or where something was not written.
+ * 0, or EXIT_USAGE with the line said. */
+int sink_close(struct sink *s, bool good);
+
+void sink_put(struct sink *s, const void *bytes, size_t n);
+void sink_text(struct sink *s, const char *text);
+void sink_format(struct sink *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* EXIT_GOOD; EXIT_INCOMPLETE where the output lacks something, said on stderr; EXIT_USAGE where there is
+ * none, said why. */
 typedef int export_writer(struct trace *t, const struct export_options *o, struct sink *out);
 
-export_writer export_perfetto, export_pytorch, export_speedscope, export_folded, export_pprof, export_csv;
+export_writer export_perfetto, export_pytorch, export_folded, export_pprof, export_csv;
 
 /* Whether the device is to be written. */
 bool export_wants(const struct export_options *o, int64_t device);

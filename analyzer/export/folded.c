@@ -1,14 +1,11 @@
 /*
- * folded.c - folded call stacks: what flame graph programs read.
+ * folded.c - folded call stacks, for flame graph programs: flamegraph.pl (github.com/brendangregg/FlameGraph,
+ * whose head defines the format), speedscope, inferno, Perfetto.
  *
- * The format is a line a stack: the names of its frames, outermost first, with ';' between them, a blank, and
- * a number, here bytes.  Brendan Gregg's flamegraph.pl defined it (github.com/brendangregg/FlameGraph, its
- * head comment); speedscope, inferno and Perfetto read it too.
+ * A line is the names of a stack's frames, outermost first, and its bytes. A stack may stand in several
+ * lines, which readers add up:
  *
  *      train.py:41 main;model.py:12 Model.forward;torch/nn/functional.py:3504 cross_entropy 1644167168
- *
- * Those of a dry run begin with that word.  Where there are several devices, each stack begins with its
- * device.  The same stack may stand in several lines, which readers add up.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 /*
- * heap.c - see heap.h.
+ * heap.c - follows segments and blocks through the events (heap.h).
  *
- * Living allocations are found by the number of the event that made them, which is what an end names.  The
- * pieces are a sorted array: there are thousands of them at most, and they change seldom, while each block is
+ * The pieces are a sorted array: there are thousands at most and they change seldom, while each block is
  * looked up in them.
  */
 #include "heap.h"

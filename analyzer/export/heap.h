@@ -13,11 +13,8 @@
  *      bytes that no allocation explains (held    likewise: the rest
  *      before the recording, or lost)
  *
- * So the blocks that live add up to what the recording had as allocated, after every event.  A block's bytes
- * are those of the allocator's report, which is the request rounded up (pytorch.c tells requests).
- *
- * Handles (of arrays, of physical memory that is mapped anywhere or nowhere) are no addresses.  What they
- * stand for gets an address in a region that no device has; each device has a region of its own.
+ * So after every event the living blocks add up to what the recording had as allocated. Handles (of arrays,
+ * of physical memory) are no addresses: what they stand for gets an address in a region that no device has.
  */
 #ifndef VS_EXPORT_HEAP_H
 #define VS_EXPORT_HEAP_H

@@ -1,4 +1,4 @@
-/* heap_state.c - the segments of a device as they are, each with its blocks (heap.h). */
+/* heap_state.c - the segments of a device as they are now, each with its blocks (heap.h). */
 #include <stdlib.h>
 
 #include "heap.h"

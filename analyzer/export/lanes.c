@@ -1,5 +1,5 @@
-/* lanes.c - see lanes.h. */
-#include "lanes.h"
+/* lanes.c - slices that may overlap, on several tracks (perfetto.h). */
+#include "perfetto.h"
 
 #include <stdlib.h>
 
@@ -17,7 +17,8 @@ static struct lane *add_lane(struct lanes *l, struct perfetto *w)
 {
     struct lane *lane = PUSH(l->at, l->n);
     bool parent = l->n == 1 && l->first_is_parent;
-    *lane = (struct lane){.track = parent ? l->parent : perfetto_lane(w, l->parent, l->name)};
+    *lane =
+        (struct lane){.track = parent ? l->parent : perfetto_track(w, l->parent, l->name, PERFETTO_PLAIN)};
     return lane;
 }
 

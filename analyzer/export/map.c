@@ -1,4 +1,4 @@
-/* map.c - see map.h. */
+/* map.c - an open-addressing table that doubles at half full (map.h). */
 #include "map.h"
 
 #include <stdlib.h>

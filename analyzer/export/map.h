@@ -1,7 +1,4 @@
-/*
- * map.h - numbers to small numbers, for what is written once and referred to later: an open-addressing table
- * that doubles at half full.  By map_remove entries (an allocation's) come and go.
- */
+/* map.h - from a number > 0 to an index >= 0, for what is written once and referred to later. */
 #ifndef VS_EXPORT_MAP_H
 #define VS_EXPORT_MAP_H
 

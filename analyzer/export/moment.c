@@ -1,4 +1,4 @@
-/* moment.c - see moment.h. */
+/* moment.c - which devices an export has, and what lived on them at a moment (export.h, moment.h). */
 #include "moment.h"
 
 #include <stdlib.h>
@@ -7,8 +7,36 @@
 #include "analysis/oom.h"
 #include "base/commands.h"
 #include "base/units.h"
+#include "read/absent.h"
 #include "read/curve.h"
 #include "read/ooms.h"
+
+/* ---- what an export is about ---- */
+
+bool export_wants(const struct export_options *o, int64_t device)
+{
+    return device >= 0 && (o->device == UNKNOWN || o->device == device);
+}
+
+size_t export_devices(struct trace *t, const struct export_options *o, int64_t **out)
+{
+    size_t n = 0;
+    *out = NULL;
+    for (size_t i = 0; i < t->peak_count; i++) /* in the order of devices */
+        if (t->peaks[i].kind && !strcmp(t->peaks[i].kind, "allocated") && export_wants(o, t->peaks[i].device))
+            *PUSH(*out, n) = t->peaks[i].device;
+    if (!n)
+        complain("%s", absent_device(t, o->device));
+    return n;
+}
+
+int export_past_end(const struct trace *t, const char *option, int64_t moment)
+{
+    if (t->t_last == UNKNOWN || moment <= t->t_last)
+        return EXIT_GOOD;
+    return complain("export: %s is beyond the end: %s lasted %.9g s%s", option, t->path,
+                    (double)t->t_last / 1e9, t->end == TRACE_END_RUNNING ? " so far" : "");
+}
 
 /* What lived was read after how much it was: of a run that goes on it may be a later, greater peak's. */
 static void take_rest(const struct trace *t, struct moment *m)

@@ -1,9 +1,8 @@
 /*
- * moment.h - what lived on the devices at a moment, for the formats that show one moment: speedscope, folded
- * and pprof.
+ * moment.h - what lived on the devices at a moment, for the formats that show one moment: folded and pprof.
  *
- * The sizes of a device's rows and REST add up to BYTES, which is what `vramscope peak` says of the same
- * moment, to the byte.
+ * The sizes of a device's rows and REST add up to BYTES, which is what `vramscope peak` says of that moment,
+ * to the byte.
  */
 #ifndef VS_EXPORT_MOMENT_H
 #define VS_EXPORT_MOMENT_H

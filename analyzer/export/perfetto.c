@@ -1,11 +1,7 @@
 /*
- * perfetto.c - a trace for Perfetto (ui.perfetto.dev): curves of memory over phases and allocations.
- *
- * The format is defined by github.com/google/perfetto, protos/perfetto/trace: a Trace is a run of
- * TracePackets (trace_packet.proto).  Each packet is an event on a track, a track's description, or texts and
- * call stacks that later packets refer to by number (interned_data.proto, profile_common.proto).  For
- * programs that write a trace by themselves docs/reference/synthetic-track-event.md there says which fields
- * to use.
+ * perfetto.c - a trace for Perfetto (ui.perfetto.dev): curves of memory over phases and allocations. The
+ * format is github.com/google/perfetto's protos/perfetto/trace; docs/reference/synthetic-track-event.md there
+ * says which fields to use.
  *
  *      process  python train.py
  *        steps                                 slices
@@ -15,11 +11,9 @@
  *          allocations                         instants, each with its size and call stack
  *        python 4711                           slices: phases and ranges of a thread
  *
- * Slices of one track must lie within each other.  Where two ranges of a thread do not, the later one goes to
- * another track of the same name, which Perfetto draws below the first (lanes.h).
- *
- * Timestamps are those of the wall clock, and the numbers of tracks and of the packets' sequence are made
- * from the process: so the traces of several processes of one host can be joined by `cat`.
+ * Slices of one track must lie within each other: a range that does not goes to another track of the same
+ * name, which Perfetto draws below. Times are the wall clock's, and the numbers of tracks are made from the
+ * process, so `cat` joins the traces of one host.
  */
 #include "perfetto.h"
 
@@ -30,7 +24,6 @@
 #include "read/curve.h"
 #include "read/steps.h"
 #include "read/tables.h"
-#include "lanes.h"
 
 /* ---- the devices ---- */
 

@@ -1,7 +1,4 @@
-/*
- * perfetto.h - a trace of Perfetto's while it is written: its packets (perfetto_packet.c), for what goes into
- * them (perfetto.c, lanes.c).
- */
+/* perfetto.h - a trace of Perfetto's while it is written: tracks, counters, slices, allocations. */
 #ifndef VS_EXPORT_PERFETTO_H
 #define VS_EXPORT_PERFETTO_H
 
@@ -47,7 +44,35 @@ void perfetto_allocation(struct perfetto *w, const struct perfetto_device *d, co
 void perfetto_begin_slice(struct perfetto *w, int64_t t, uint64_t track, const char *name,
                           const char *category);
 void perfetto_end_slice(struct perfetto *w, int64_t t, uint64_t track);
-/* A new track under PARENT. */
-uint64_t perfetto_lane(struct perfetto *w, uint64_t parent, const char *name);
+
+/*
+ * Slices that may overlap, on as few tracks as they need (lanes.c).  They are put in the order of their
+ * begins; a slice goes to the first lane in which it lies within what is open there, or in which nothing is
+ * open.
+ *
+ *      given   A------------A          lane 1   A------------A
+ *                 B---B                            B---B
+ *                         C------C     lane 2               C------C
+ */
+struct lane {
+    uint64_t track;
+    int64_t *ends; /* of what is open, outermost first */
+    size_t n;
+    int64_t now; /* the last moment that was written */
+};
+
+struct lanes {
+    uint64_t parent;
+    const char *name;
+    bool first_is_parent; /* the first lane is PARENT itself */
+    struct lane *at;
+    size_t n;
+};
+
+/* END INT64_MAX: it is open. */
+void lanes_put(struct lanes *l, struct perfetto *w, int64_t begin, int64_t end, const char *name,
+               const char *category);
+/* Ends what has an end, and frees the lanes. */
+void lanes_end(struct lanes *l, struct perfetto *w);
 
 #endif

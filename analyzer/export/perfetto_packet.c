@@ -1,6 +1,6 @@
 /*
- * perfetto_packet.c - the packets of a trace of Perfetto's: their fields, and the texts and call stacks that
- * are written once and referred to by number (perfetto.c says what the format is).
+ * perfetto_packet.c - the packets of a trace of Perfetto's. Texts and call stacks are written once and
+ * referred to by number.
  */
 #include <stdlib.h>
 
@@ -247,11 +247,6 @@ void perfetto_end_slice(struct perfetto *w, int64_t t, uint64_t track)
 {
     size_t event, packet = begin_event(w, t, TYPE_END, track, &event);
     end_event(w, packet, event);
-}
-
-uint64_t perfetto_lane(struct perfetto *w, uint64_t parent, const char *name)
-{
-    return perfetto_track(w, parent, name, PERFETTO_PLAIN);
 }
 
 static void put_extra(struct perfetto *w, int field, uint64_t value)

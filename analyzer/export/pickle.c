@@ -1,4 +1,4 @@
-/* pickle.c - see pickle.h. */
+/* pickle.c - writes pickles (pickle.h). */
 #include "pickle.h"
 
 #include <stdlib.h>
@@ -101,10 +101,6 @@ void pickle_text(struct pickle *p, const char *text)
 void pickle_dict(struct pickle *p)
 {
     put_byte(p, OP_EMPTY_DICT);
-}
-
-void pickle_items(struct pickle *p)
-{
     put_byte(p, OP_MARK);
 }
 
@@ -116,6 +112,7 @@ void pickle_set(struct pickle *p)
 void pickle_list(struct pickle *p)
 {
     put_byte(p, OP_EMPTY_LIST);
+    put_byte(p, OP_MARK);
 }
 
 void pickle_mark(struct pickle *p)

@@ -1,17 +1,15 @@
 /*
- * pickle.h - writes pickles, the serialisation of Python: as much of it as a snapshot of PyTorch's allocator
- * needs.
+ * pickle.h - writes pickles, as much of them as a snapshot of PyTorch's allocator needs.
  *
- * The format is defined by CPython's Lib/pickletools.py: opcodes for a machine with a stack and a memo.  Here
- * protocol 4's opcodes are written that build None, booleans, whole numbers, texts, lists, tuples and dicts.
- * No class is among them, so any unpickler may read it.  PyTorch's page in JavaScript knows these opcodes,
- * too.  Texts have to be UTF-8 (places.h makes them so).
+ * CPython's Lib/pickletools.py defines the format: opcodes for a machine with a stack and a memo. We write
+ * protocol 4's opcodes for booleans, numbers, texts, lists, tuples and dicts: no class is among them, so any
+ * unpickler may read it, and PyTorch's page in JavaScript can. Texts have to be UTF-8.
  */
 #ifndef VS_EXPORT_PICKLE_H
 #define VS_EXPORT_PICKLE_H
 
+#include "export.h"
 #include "map.h"
-#include "sink.h"
 
 struct pickle {
     struct sink *out;
@@ -29,11 +27,12 @@ void pickle_bool(struct pickle *p, bool value);
 /* Later ones of the same refer to the first. */
 void pickle_text(struct pickle *p, const char *text);
 
-void pickle_dict(struct pickle *p);  /* an empty one, on which then stands: */
-void pickle_items(struct pickle *p); /* ... keys and values between these two */
+/* A dict begins, then come keys and values, and set ends it. */
+void pickle_dict(struct pickle *p);
 void pickle_set(struct pickle *p);
-void pickle_list(struct pickle *p); /* an empty one, and in pieces of some hundred: */
-void pickle_mark(struct pickle *p); /* ... elements between these two */
+/* A list begins, then come its elements, and append ends it.  After each few hundred, append and mark. */
+void pickle_list(struct pickle *p);
+void pickle_mark(struct pickle *p);
 void pickle_append(struct pickle *p);
 void pickle_pair(struct pickle *p); /* a tuple of the last two */
 

@@ -1,4 +1,4 @@
-/* places.c - see places.h. */
+/* places.c - call stacks as names, files and lines (places.h). */
 #include "places.h"
 
 #include <inttypes.h>

@@ -1,10 +1,9 @@
 /*
  * places.h - call stacks as other tools know them: a path of places, each a name, a file and a line.
  *
- * Only code is a place.  An autograd node that ran is shown as a function "backward: AddmmBackward0", under
- * which is the forward code that made it; the layer, which is no caller of anything, is left out.  Names are
- * made harmless (base/shown.h) and those of C++ short (base/cxx_name.h): so they are UTF-8 without line
- * breaks, whatever the program called its functions.
+ * An autograd node is shown as a function "backward: AddmmBackward0" over the forward code that made it; a
+ * layer calls nothing and is left out. Names are harmless (base/shown.h) and short (base/cxx_name.h): UTF-8
+ * without line breaks, whatever the program called its functions.
  */
 #ifndef VS_EXPORT_PLACES_H
 #define VS_EXPORT_PLACES_H

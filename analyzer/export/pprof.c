@@ -1,11 +1,9 @@
 /*
- * pprof.c - the profile of pprof, Go's viewer of profiles (`go tool pprof`, and others that read the format).
+ * pprof.c - a profile for pprof, Go's viewer of profiles. The format is github.com/google/pprof's
+ * proto/profile.proto, compressed by gzip.
  *
- * The format is defined by github.com/google/pprof, proto/profile.proto: one gzip-compressed message Profile.
- * In it functions and call stacks (locations, leaf first) are numbered.  Texts are indices into a table,
- * whose first entry is "".  A sample has two values here, inuse_objects and inuse_space, as heap profiles of
- * Go have.  Its labels are what vramscope knows of the memory: device, phase, category, library, layer, role.
- * So `pprof -tagfocus=device=cuda:0` shows one device, and `-tagroot=phase` groups by phase.
+ * A sample has two values, inuse_objects and inuse_space, as Go's heap profiles have. Its labels are device,
+ * phase, category, library, layer and role: `pprof -tagfocus=device=cuda:0`, `-tagroot=phase`.
  */
 #include <errno.h>
 #include <stdlib.h>

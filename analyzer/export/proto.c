@@ -1,4 +1,4 @@
-/* proto.c - see proto.h. */
+/* proto.c - writes Protocol Buffers (proto.h). */
 #include "proto.h"
 
 #include <stdlib.h>
@@ -46,17 +46,13 @@ void proto_signed(struct proto *p, int field, int64_t value)
     proto_number(p, field, (uint64_t)value);
 }
 
-void proto_bytes(struct proto *p, int field, const void *bytes, size_t n)
-{
-    put_tag(p, field, WIRE_LENGTH);
-    proto_packed(p, n);
-    memcpy(make_room(p, n), bytes, n);
-    p->n += n;
-}
-
 void proto_text(struct proto *p, int field, const char *text)
 {
-    proto_bytes(p, field, text, strlen(text));
+    size_t n = strlen(text);
+    put_tag(p, field, WIRE_LENGTH);
+    proto_packed(p, n);
+    memcpy(make_room(p, n), text, n);
+    p->n += n;
 }
 
 /* One byte is kept for the length, which is enough for most messages; the others are moved. */

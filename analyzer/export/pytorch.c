@@ -1,30 +1,22 @@
 /*
- * pytorch.c - a snapshot of PyTorch's allocator, as torch.cuda.memory._snapshot() makes it: for
- * docs.pytorch.org/memory_viz, torch.cuda._memory_viz, and whatever else reads these pickles.
+ * pytorch.c - a snapshot of PyTorch's allocator, as torch.cuda.memory._snapshot() makes it, for
+ * docs.pytorch.org/memory_viz, torch.cuda._memory_viz and others. The format is what
+ * torch/utils/viz/MemoryViz.js and torch/cuda/_memory_viz.py read and torch/csrc/cuda/memory_snapshot.cpp
+ * writes: a dict.
  *
- * The format is what PyTorch's own page and tools read: torch/utils/viz/MemoryViz.js and
- * torch/cuda/_memory_viz.py, and what c10 writes, torch/csrc/cuda/memory_snapshot.cpp.  A dict:
- *
- *      device_traces        a list a device, by its ordinal: events, dicts with action, addr, size, stream,
- *                           frames, time_us, pool_id, user_metadata (the layer), compile_context; of a
- *                           block alloc, free_requested, free_completed; of a segment segment_alloc,
- *                           segment_free, segment_map, segment_unmap; oom.  A block's size is what was
- *                           asked for; where that is not recorded it is the block's own, and a key of
- *                           ours says so, size_is_block; is_driver_memory marks what no allocator of
- *                           PyTorch's asked for, block_size is the block's where that is another,
- *                           made_for, element_type and shape what it was asked for as, role_rule the
- *                           number of table framework_role
- *      segments             dicts, what there is at the end, and blocks, which tile each of them
+ *      device_traces        of each device, by its ordinal, a list of events
+ *      segments             what there is at the end, with blocks, which tile each segment
  *      allocator_settings   where they are known for certain
- *      external_annotations phases and other ranges: name, stage START or END, device, time_us
- *      host_traces          one list, of page-locked memory of the host; and host_segments, a block each
- *      recorded_start_ns, recorded_steps      ours: when the recording began, and its steps ended
- *      import_notes, import_misfits   ours: what was noted when a snapshot was imported
+ *      external_annotations phases and other ranges
+ *      host_traces, host_segments             page-locked memory of the host
  *
- * Readers go from the segments at the end back through the events, so these have to fit each other: heap.h
- * sees to that, and says how memory comes in that is not PyTorch's.  Where a stretch of the run has no events
- * (--from, or what was folded), the first events allocate what lived then.  What an imported trace began with
- * no event allocates.
+ * Keys of ours, which other readers pass over: size_is_block (the request is not recorded), block_size,
+ * is_driver_memory (no allocator of PyTorch's asked for it), made_for, element_type, shape, role_rule (table
+ * framework_role), recorded_start_ns, recorded_steps, import_notes, import_misfits.
+ *
+ * Readers go from the segments at the end back through the events, so heap.h makes these fit each other.
+ * Where a stretch has no events (--from, or what was folded), the first events allocate what lived then; what
+ * an imported trace began with, no event allocates.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -240,7 +232,6 @@ static int put_traces(struct snapshot_writer *w)
     int result = 0;
     pickle_text(&w->pickle, "device_traces");
     pickle_list(&w->pickle);
-    pickle_mark(&w->pickle);
     for (size_t i = 0; !result && i < w->heap_count; i++) {
         w->device = (int64_t)i;
         snapshot_begin_list(w);
@@ -295,7 +286,6 @@ static void put_notes(struct snapshot_writer *w)
 static int put_all(struct snapshot_writer *w)
 {
     pickle_dict(&w->pickle);
-    pickle_items(&w->pickle);
     if (put_traces(w))
         return -1;
     snapshot_segments(w);

@@ -1,5 +1,5 @@
-/* sink.c - see sink.h. */
-#include "sink.h"
+/* sink.c - where an export goes, and what becomes of it when that can't take any more (export.h). */
+#include "export.h"
 
 #include <errno.h>
 #include <string.h>

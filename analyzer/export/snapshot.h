@@ -1,7 +1,4 @@
-/*
- * snapshot.h - a snapshot of PyTorch's allocator while it is written: what pytorch.c (the file, its events),
- * snapshot_frames.c, snapshot_state.c, snapshot_pools.c and snapshot_host.c share.
- */
+/* snapshot.h - a snapshot of PyTorch's allocator while it is written (pytorch.c says what the format is). */
 #ifndef VS_EXPORT_SNAPSHOT_H
 #define VS_EXPORT_SNAPSHOT_H
 

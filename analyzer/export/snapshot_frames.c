@@ -1,6 +1,6 @@
 /*
  * snapshot_frames.c - what the parts of a snapshot are made of: keys and values, lists in pieces, and frames,
- * which are written once and referred to (pytorch.c says what the format is).
+ * which are written once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,6 @@ void snapshot_put_time(struct snapshot_writer *w, int64_t t)
 void snapshot_begin_list(struct snapshot_writer *w)
 {
     pickle_list(&w->pickle);
-    pickle_mark(&w->pickle);
     w->elements = 0;
 }
 
@@ -70,7 +69,6 @@ void snapshot_bool(struct snapshot_writer *w, const char *key, bool value)
 static void put_place(struct snapshot_writer *w, const struct place *place)
 {
     pickle_dict(&w->pickle);
-    pickle_items(&w->pickle);
     snapshot_text(w, "filename", place->file);
     snapshot_int(w, "line", place->line);
     snapshot_text(w, "name", place->whole);
@@ -94,7 +92,6 @@ static int64_t put_path(struct snapshot_writer *w, int64_t stack, const struct p
     size_t n;
     const int64_t *path = places_path(&w->places, stack, &n);
     pickle_list(&w->pickle);
-    pickle_mark(&w->pickle);
     if (first)
         put_place(w, first);
     for (size_t i = 0; i < n; i++)
@@ -110,6 +107,7 @@ void snapshot_no_frames(struct snapshot_writer *w)
         return;
     }
     pickle_list(&w->pickle);
+    pickle_append(&w->pickle);
     w->no_frames = pickle_keep(&w->pickle);
 }
 
@@ -135,7 +133,6 @@ void snapshot_begin_entry(struct snapshot_writer *w, const char *action, int64_t
                           int64_t pool, int64_t stack)
 {
     pickle_dict(&w->pickle);
-    pickle_items(&w->pickle);
     snapshot_text(w, "action", action);
     snapshot_int(w, "size", size);
     snapshot_int(w, "stream", stream);
@@ -153,24 +150,17 @@ void snapshot_end_entry(struct snapshot_writer *w)
     snapshot_count(w);
 }
 
-static const char *category_of(const struct holding *x)
+enum whose { OF_BEFORE, OF_FRAMEWORK, OF_PHYSICAL, OF_POOL, OF_ARRAY, OF_GRAPH, OF_DIRECT, WHOSE };
+
+static enum whose whose(const struct holding *x)
 {
-    if (x->kind == HOLDING_REST)
-        return "held from before the recording, or by events that it lacks";
-    if (x->op == VS_OP_BLOCK_ALLOC)
-        return "block of a framework, in a segment that the recording does not have";
-    if (x->op == VS_OP_PHYS_CREATE)
-        return "direct physical memory, outside PyTorch's allocator";
-    switch (x->space) {
-    case VS_SPACE_POOL:
-        return "direct pool memory, outside PyTorch's allocator";
-    case VS_SPACE_ARRAY:
-        return "direct array, outside PyTorch's allocator";
-    case VS_SPACE_GRAPH:
-        return "memory of a graph, outside PyTorch's allocator";
-    default:
-        return "direct memory, outside PyTorch's allocator";
-    }
+    return x->kind == HOLDING_REST      ? OF_BEFORE
+           : x->op == VS_OP_BLOCK_ALLOC ? OF_FRAMEWORK
+           : x->op == VS_OP_PHYS_CREATE ? OF_PHYSICAL
+           : x->space == VS_SPACE_POOL  ? OF_POOL
+           : x->space == VS_SPACE_ARRAY ? OF_ARRAY
+           : x->space == VS_SPACE_GRAPH ? OF_GRAPH
+                                        : OF_DIRECT;
 }
 
 /* Whether STACK begins with such a frame: an export of ours was imported. */
@@ -189,27 +179,27 @@ static bool says_whose(struct snapshot_writer *w, int64_t stack)
 /* Of memory that is not PyTorch's the first frame says whose it is. */
 void snapshot_own_stack(struct snapshot_writer *w, const struct holding *x)
 {
-    enum { CATEGORIES = 8 };
-    int64_t category = x->kind == HOLDING_REST      ? 1
-                       : x->op == VS_OP_BLOCK_ALLOC ? 2
-                       : x->op == VS_OP_PHYS_CREATE ? 3
-                       : x->space == VS_SPACE_POOL  ? 4
-                       : x->space == VS_SPACE_ARRAY ? 5
-                       : x->space == VS_SPACE_GRAPH ? 6
-                                                    : 7;
+    static const char *const names[] = {
+        [OF_BEFORE] = "held from before the recording, or by events that it lacks",
+        [OF_FRAMEWORK] = "block of a framework, in a segment that the recording does not have",
+        [OF_PHYSICAL] = "direct physical memory, outside PyTorch's allocator",
+        [OF_POOL] = "direct pool memory, outside PyTorch's allocator",
+        [OF_ARRAY] = "direct array, outside PyTorch's allocator",
+        [OF_GRAPH] = "memory of a graph, outside PyTorch's allocator",
+        [OF_DIRECT] = "direct memory, outside PyTorch's allocator"};
+    enum whose category = whose(x);
     if (x->stack > 0 && says_whose(w, x->stack)) {
         snapshot_stack(w, x->stack);
         return;
     }
-    int64_t key = x->stack * CATEGORIES + category, kept = map_get(&w->own_stacks, key);
+    int64_t key = x->stack * WHOSE + category + 1, kept = map_get(&w->own_stacks, key);
     if (kept >= 0) {
         pickle_again(&w->pickle, kept);
         return;
     }
     const char *owner = x->stack ? trace_owner(w->t, x->stack) : NULL;
-    const char *category_name = category_of(x);
-    struct place whose = {category_name, owner ? shown(owner) : "vramscope", category_name, 0};
-    map_put(&w->own_stacks, key, put_path(w, x->stack, &whose));
+    struct place first = {names[category], owner ? shown(owner) : "vramscope", names[category], 0};
+    map_put(&w->own_stacks, key, put_path(w, x->stack, &first));
 }
 
 void snapshot_frames(struct snapshot_writer *w, const struct holding *x)

@@ -1,9 +1,8 @@
 /*
- * snapshot_host.c - page-locked memory of the host, as PyTorch's snapshots have it (pytorch.c says where).
+ * snapshot_host.c - page-locked memory of the host in a snapshot.
  *
- * PyTorch's own has segments of its allocator's, each with one block, and what a program registered itself as
- * the same.  A recording knows what the driver gave and what was registered: each is such a segment, whoever
- * asked for it, and its block lives as long.
+ * PyTorch has segments of one block each, registered memory likewise. Here each piece that the driver gave or
+ * registered is such a segment, whoever asked for it.
  */
 #include <stdlib.h>
 
@@ -83,9 +82,7 @@ static void put_block(struct snapshot_writer *w, const struct host_segment *s)
 {
     pickle_text(&w->pickle, "blocks");
     pickle_list(&w->pickle);
-    pickle_mark(&w->pickle);
     pickle_dict(&w->pickle);
-    pickle_items(&w->pickle);
     snapshot_int(w, "address", s->address);
     snapshot_int(w, "size", s->size);
     snapshot_int(w, "requested_size", s->size);
@@ -100,7 +97,6 @@ static void put_segment(struct snapshot_writer *w, const struct host_segment *s)
 {
     static const char *const sizes[] = {"total_size", "allocated_size", "active_size", "requested_size"};
     pickle_dict(&w->pickle);
-    pickle_items(&w->pickle);
     snapshot_int(w, "device", -1);
     snapshot_int(w, "address", s->address);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

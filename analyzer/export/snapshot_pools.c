@@ -1,10 +1,9 @@
 /*
- * snapshot_pools.c - of which stream and pool each segment is that a snapshot has.
+ * snapshot_pools.c - of which stream and pool each segment of a snapshot is.
  *
- * A recording says the stream of each block, and not of a segment.  The blocks in a segment say it, and a
- * replay finds it (read/tape.h), from where it is taken here.  A private pool's number is made of the two
- * numbers that PyTorch names it by.  A graph's capture may have no such name yet: then the number is one of
- * our own, and gets a pair that PyTorch does not come to.
+ * A recording says the stream of a block, not of a segment; read/tape.h finds a segment's from the blocks in
+ * it. A private pool's number is made of the two by which PyTorch names it. A graph's capture may have no
+ * name yet; its pool gets a pair that PyTorch does not come to.
  */
 #include <stdlib.h>
 
@@ -47,7 +46,6 @@ void snapshot_settings(struct snapshot_writer *w)
     const struct snapshot_settings *o = &w->settings;
     pickle_text(&w->pickle, "allocator_settings");
     pickle_dict(&w->pickle);
-    pickle_items(&w->pickle);
     snapshot_bool(w, "expandable_segments", w->expandable);
     if (o->known && o->roundup >= 0) {
         if (o->conf)
@@ -57,7 +55,6 @@ void snapshot_settings(struct snapshot_writer *w)
         pickle_float(&w->pickle, o->gc_threshold);
         pickle_text(&w->pickle, "roundup_power2_divisions");
         pickle_dict(&w->pickle);
-        pickle_items(&w->pickle);
         for (size_t i = 0; i < sizeof powers / sizeof *powers; i++)
             snapshot_int(w, powers[i], o->roundup);
         pickle_set(&w->pickle);

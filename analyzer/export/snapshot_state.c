@@ -1,6 +1,6 @@
 /*
  * snapshot_state.c - the parts of a snapshot that are no events: the segments at the end with their blocks,
- * and the phases and ranges (pytorch.c says what the format is).
+ * and the phases and ranges.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,6 @@ static void put_block(struct snapshot_writer *w, int64_t address, int64_t size, 
                       bool waits)
 {
     pickle_dict(&w->pickle);
-    pickle_items(&w->pickle);
     snapshot_int(w, "address", address);
     snapshot_int(w, "size", size);
     snapshot_int(w, "requested_size", x ? snapshot_request(w, x) : 0);
@@ -155,7 +154,6 @@ static void put_segment(struct snapshot_writer *w, const struct heap_segment *s,
 {
     int64_t allocated = allocated_in(s, blocks);
     pickle_dict(&w->pickle);
-    pickle_items(&w->pickle);
     snapshot_int(w, "device", w->device);
     snapshot_int(w, "address", s->address);
     snapshot_int(w, "total_size", s->size);
@@ -246,7 +244,6 @@ int snapshot_annotations(struct snapshot_writer *w)
     snapshot_begin_list(w);
     for (size_t i = 0; i < e.n; i++) {
         pickle_dict(&w->pickle);
-        pickle_items(&w->pickle);
         snapshot_text(w, "name", shown(e.at[i].name));
         snapshot_text(w, "stage", e.at[i].begins ? "START" : "END");
         snapshot_int(w, "device", w->first_device);

@@ -27,7 +27,7 @@ RECORDING = ROOT / "tests/data/llama-h200.db.xz"
 LIMIT_S, LIMIT_BYTES, STATUSES = 10, 1 << 30, (0, 1, 2, 3)
 VALUES = (0, -1, (1 << 31) - 1, 1 << 31, (1 << 32) - 6, (1 << 32) - 1, (1 << 63) - 1)
 COMMANDS = (["report"], ["report", "--json"], ["peak"], ["peak", "--by=stack"], ["waste"], ["plot"], ["view"], ["diff", "good.db"], ["check", "--max-reserved=1TiB"], ["whatif"],
-            *(["export", "--format=" + f] for f in ("perfetto", "pytorch", "speedscope", "folded", "pprof", "csv")))
+            *(["export", "--format=" + f] for f in ("perfetto", "pytorch", "folded", "pprof", "csv")))
 
 
 ONCE_WRONG = (("stack", "id", (1 << 32) - 6, "1", [["whatif"]]),)

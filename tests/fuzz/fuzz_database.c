@@ -33,7 +33,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 {&command_plot, NULL},
                 {&command_export, "--format=perfetto"},
                 {&command_export, "--format=pytorch"},
-                {&command_export, "--format=speedscope"},
                 {&command_export, "--format=folded"},
                 {&command_export, "--format=pprof"},
                 {&command_export, "--format=csv"},

@@ -77,7 +77,7 @@ for file in (b"oom.db", name):
     for args in ([b"report"], [b"peak"], [b"plot"], [b"recover"], [b"plot", b"-o", b"out.gp"], [b"plot", b"--overlay", b"job/r0.db"],
                  [b"waste"], [b"whatif"], [b"check", b"--max-peak=1KiB"], [b"check", b"--against", b"job/r0.db"],
                  *([b"peak", b"--full", b"--why", b"--by=" + by] for by in (b"line", b"layer", b"role", b"tensor", b"stack")),
-                 *([b"export", b"--format=" + to, b"-o", b"out", b"--force"] for to in (b"perfetto", b"speedscope", b"pytorch", b"pprof"))):
+                 *([b"export", b"--format=" + to, b"-o", b"out", b"--force"] for to in (b"perfetto", b"pytorch", b"pprof"))):
         check(*args, file)
     check_page(file)
     for to in (b"csv", b"folded"):

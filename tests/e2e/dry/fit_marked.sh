@@ -74,7 +74,7 @@ shows 'plot of several' "$V" plot other.db rec0.db
 try view
 writes v.html "$V" view rec0.db -o v.html
 try export
-for format in perfetto pytorch speedscope folded pprof csv; do
+for format in perfetto pytorch folded pprof csv; do
     writes "e.$format" "$V" export --format=$format rec0.db -o "e.$format"
 done
 try whatif

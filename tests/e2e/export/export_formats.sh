@@ -4,7 +4,7 @@
 # devices and processes, hostile names, lost and folded events.
 . "$(dirname "$0")/../lib/lib.bash"
 source=$(cd "$here/../../.." && pwd)
-formats='perfetto pytorch speedscope folded pprof csv'
+formats='perfetto pytorch folded pprof csv'
 make_db() { python3 "$source/tests/data/make_db.py" "$source/shim/trace/schema.sql" "$@" || fail "make_db $*"; }
 
 # export_to FORMAT DB STATUS [OPTION...]: into $dir/out, with that exit status and, where it is 0, without a word
@@ -35,7 +35,7 @@ all_of() {
         add "$format" "$1" 0 "${@:2}"
     done
     add csv "$1" 0 --rows=events "${@:2}"
-    add speedscope "$1" 0 --frames=python "${@:2}"
+    add folded "$1" 0 --frames=python "${@:2}"
     add pprof "$1" 0 --frames=native "${@:2}"
     read_back "$1"
 }
@@ -119,7 +119,7 @@ diff want got >err && grep -q 'tensor,1600,bfloat16,"\[4, 200\]"' got || fail "t
 make_db oom.db --kind oom
 all_of oom.db
 "$V" peak --json --at=oom oom.db >peak.json
-for format in speedscope folded pprof; do
+for format in folded pprof; do
     add $format oom.db 0 --at=oom
 done
 read_back oom.db
@@ -134,7 +134,7 @@ done
 read_back killed.db
 make_db thinned.db --kind thinned
 "$V" peak --json thinned.db >peak.json
-for format in speedscope folded pprof; do # the moment of the peak is kept
+for format in folded pprof; do # the moment of the peak is kept
     add $format thinned.db 0
 done
 add perfetto thinned.db 3
@@ -154,7 +154,7 @@ make_db two.db --rank 1 --world 2 --steps 5 --extra 96
 for process in 1 2; do
     own=$([ $process = 1 ] && echo one || echo two)
     "$V" peak --json $own.db >peak.json
-    for format in speedscope folded pprof csv; do
+    for format in folded pprof csv; do
         "$V" export --format=$format both.db --process $process -o joined || fail "$format of process $process"
         "$V" export --format=$format $own.db -o alone || fail "$format of $own.db"
         [ $format = csv ] || cmp -s joined alone || fail "$format of process $process is another one"
@@ -195,4 +195,4 @@ for name in '=1+1' '+a' '-a' '@SUM(A1)' '=HYPERLINK("http://x","y")'; do
     ! grep -qF ",$name," formula.csv || fail "a bare formula in the csv: $name"
 done
 "$V" export --format=csv empty.db | grep -q '^process,op,' || fail "csv of nothing has its header"
-echo "six formats are read back, and have the bytes of the peak"
+echo "five formats are read back, and have the bytes of the peak"

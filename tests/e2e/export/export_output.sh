@@ -17,7 +17,7 @@ for format in csv perfetto pytorch; do
     refused '--from is beyond the end: run.db lasted [0-9.]* s$' --format=$format --from=1h run.db
     refused '--from is beyond the end' --format=$format --from=1h --to=2h run.db
 done
-for format in folded pprof speedscope; do
+for format in folded pprof; do
     refused '--at is beyond the end: run.db lasted [0-9.]* s$' --format=$format --at=1h run.db
 done
 refused 'the recording itself' --format=csv run.db -o run.db
@@ -34,7 +34,7 @@ refused 'the recording itself' --format=csv --force run.db -o run.db
 "$V" peak run.db >/dev/null || no "the recording was touched"
 
 # a full disk: one line, status 2, and what was there before
-for format in perfetto pytorch speedscope folded pprof csv; do
+for format in perfetto pytorch folded pprof csv; do
     refused "can't be written: No space left" --format=$format run.db -o /dev/full
     "$V" export --format=$format run.db >/dev/full 2>err
     [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] || no "$format to a full stdout: $(cat err)"

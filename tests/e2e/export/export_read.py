@@ -94,22 +94,6 @@ def read_folded(path, db, peaks):
     return same(sums, peaks)
 
 
-def read_speedscope(path, db, peaks):
-    file = json.load(open(path, encoding="utf-8"))
-    assert file["$schema"] == "https://www.speedscope.app/file-format-schema.json"
-    frames, sums = file["shared"]["frames"], {}
-    for f in frames:
-        assert f["name"] and set(f) <= {"name", "file", "line", "col"}, f
-        assert isinstance(f.get("line", 1), int)
-    for p in file["profiles"]:
-        assert p["type"] == "sampled" and p["unit"] == "bytes" and p["startValue"] == 0, p
-        assert len(p["samples"]) == len(p["weights"]) and p["endValue"] == sum(p["weights"])
-        assert all(0 <= i < len(frames) for s in p["samples"] for i in s) and all(p["samples"])
-        sums[int(p["name"].split()[1])] = sum(p["weights"])
-    assert 0 <= file["activeProfileIndex"] < len(file["profiles"])
-    return same(sums, peaks)
-
-
 def read_pprof(path, db, peaks):
     profile = message(gzip.open(path).read())
     texts = [t.decode("utf-8") for t in profile[6]]

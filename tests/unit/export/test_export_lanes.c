@@ -1,7 +1,7 @@
 /* test_export_lanes.c - slices of a lane lie within each other, whatever overlaps, and none is lost. */
 
 #include "unit/test.h"
-#include "export/lanes.h"
+#include "export/perfetto.h"
 
 enum { TRACKS = 64, PARENT = 7 };
 static struct {
@@ -10,8 +10,9 @@ static struct {
 } track[TRACKS];
 static int tracks, begins, ends;
 
-uint64_t perfetto_lane(struct perfetto *w, uint64_t parent, const char *name)
+uint64_t perfetto_track(struct perfetto *w, uint64_t parent, const char *name, enum perfetto_track kind)
 {
+    assert_int_equal(kind, PERFETTO_PLAIN);
     assert_int_equal(parent, PARENT);
     assert_string_equal(name, "ranges");
     assert_true(PARENT + 1 + tracks < TRACKS);
