@@ -19,7 +19,7 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "import/import.h"
-#include "trace/store/merge.h"
+#include "trace/store/files.h"
 #include "base/destination.h"
 
 #define PROCESSES_MOST 4096

@@ -15,7 +15,7 @@
 
 #include "guard.h"
 #include "trace/database.h"
-#include "trace/store/schema.h"
+#include "trace/store/files.h"
 #include "sql.h"
 
 #define HEAD 100 /* bytes */

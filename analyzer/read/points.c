@@ -1,4 +1,4 @@
-/* points.c - reads the points of a sweep's database (shim/trace/store/points.h), whichever process is shown.
+/* points.c - reads the points of a sweep's database (shim/trace/store/files.h), whichever process is shown.
  */
 #include <math.h>
 #include <sqlite3.h>

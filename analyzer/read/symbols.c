@@ -2,7 +2,7 @@
  * symbols.c - see symbols.h.
  *
  * Reads all frames without a name, looks their names up without touching the database, and passes the names
- * to the store, which writes them (trace/store/frames.h).
+ * to the store, which writes them (trace/store/files.h).
  */
 #include "symbols.h"
 
@@ -16,7 +16,7 @@
 #include "base/base.h"
 #include "elf_names.h"
 #include "guard.h"
-#include "trace/store/frames.h"
+#include "trace/store/files.h"
 
 struct module {
     int64_t id;

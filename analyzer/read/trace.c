@@ -21,7 +21,7 @@
 #include "sql.h"
 #include "tape.h"
 #include "trace/database.h"
-#include "trace/store/merge.h"
+#include "trace/store/files.h"
 
 /* (For the budget of guard_steps, SQLite executes count(*) in one step, however many rows there are.) */
 #define STEPS_SQL "SELECT count(process) FROM step"

@@ -16,8 +16,7 @@
 #include "read/replace.h"
 #include "read/trace.h"
 #include "read/sweep.h"
-#include "trace/store/merge.h"
-#include "trace/store/points.h"
+#include "trace/store/files.h"
 
 #define ROUNDS 64 /* steps of SQLite's machine that copying a step's worth of reading may take */
 

@@ -11,7 +11,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/wrap.h"
-#include "trace/store/points.h"
+#include "trace/store/files.h"
 
 /* ---- table ---- */
 

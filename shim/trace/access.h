@@ -92,8 +92,9 @@ _Static_assert(sizeof(struct vs_access_row) == 128, "two cache lines, and a use 
  * ---- two addresses to a word (VS_USE_NEAR) ----
  *
  *      word    upper half: the second address | lower half: the first
- *      half    31 bits: 1 + how many times 16 bytes it lies above a base | 1 bit: whether the use is sure; 0:
- * no address base    a multiple of 8 GiB, whose number the event has
+ *      half    31 bits: 1 + how many times 16 bytes it lies above a base | 1 bit: whether the use is sure
+ *              0: no address
+ *      base    a multiple of 8 GiB, whose number the event has
  *
  * A list of 400 tensors so takes 50 slots instead of 100, and each slot's line has to come from the processor
  * whose thread empties the ring.

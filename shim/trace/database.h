@@ -97,7 +97,7 @@ struct vs_database {
     const char *journal_path; /* written to meta of a new database */
     /* Only for a recovery (else NULL): the file that PATH must lead to when it has been opened.  A database
      * that is not empty must name the journal and have all events that the journal handed back
-     * (store/join.c). */
+     * (store/open.c). */
     const struct stat *recovered_file;
     bool network; /* as on a network file system: no shared memory, no readers while running */
 };

@@ -7,15 +7,13 @@
  *
  * Bytes.  Each device has a sum, which falls when such an allocation is freed.  The ring is told the sum as
  * one allocation with a size of its own each time: totals and peaks stay right, and only who held the bytes
- * is unknown.  It is told
+ * is unknown.  It is told in each round of the drain; before an end, where it moved by a MiB; and before the
+ * next event that begins something.  At that point only ends were recorded since the sum was highest, so the
+ * two were really held together; where the sum cannot be told, that allocation is dropped as well.  The
+ * highest sum is told first, where it is more than the present one.
  *
- *       before the next event that begins something    since the sum was highest only ends were recorded, so
- * the two were really held together; where it cannot be told, that allocation is dropped as well before an
- * end, where the sum moved by a MiB in each round of the drain
- *
- * and first the highest sum, where that is more than the present one.  Only memory of the device counts,
- * without VMM's; where a framework reports blocks, only blocks, as a dropped allocation of the driver's may
- * be what it carves them from.
+ * Only memory of the device counts, without VMM's; where a framework reports blocks, only blocks, as a
+ * dropped allocation of the driver's may be what it carves them from.
  *
  * An address may lie in any of the 16 places that its hash selects, and all 16 are searched: a removal needs
  * no tombstone.  Where they are taken the address is not remembered; its free is recorded, and counts as the

@@ -1,9 +1,9 @@
 /*
  * access.c - writes table `access`: when and how the device used each tracked block.
  *
- * The row of a block that has ended is written in the batch of its free.  Living blocks are written together
- * with table live, from the journal's rows as they are then.  Names of kernels and phases, which many rows
- * share, are a row of access_kind, and what most rows have equal takes no byte: a block takes some 20.
+ * The row of a block that has ended is written in the batch of its free; living blocks are written together
+ * with table live.  Names of kernels and phases, which many rows share, are a row of access_kind, and what
+ * most rows have equal takes no byte: a block takes some 20.
  */
 #include "internal.h"
 
@@ -145,13 +145,6 @@ static int put_living(struct vs_store *s, const struct vs_commit *c)
     return rc;
 }
 
-/* Decided independently of table live: where live is left out because the events show what lives, these rows
- * are still needed. */
-static bool has_room(struct vs_store *s, size_t living)
-{
-    return !s->config.max_bytes || vs_store_used(s) + living * ROW_BYTES + 65536 <= s->config.max_bytes;
-}
-
 static int in_order(const void *left, const void *right)
 {
     const struct vs_access_ended *const *a = left, *const *b = right;
@@ -181,7 +174,9 @@ static int put_ended(struct vs_store *s, const struct vs_output *out)
 int vs_access_write(struct vs_store *s, const struct vs_commit *c)
 {
     int rc = put_ended(s, c->out);
-    if (rc == 0 && c->live && has_room(s, vs_ledger_live_count(c->ledger)))
+    /* also where table live is left out because the events show what lives: these rows are still needed */
+    if (rc == 0 && c->live &&
+        vs_store_fits(s, vs_ledger_live_count(c->ledger) * ROW_BYTES, s->config.max_bytes))
         rc = put_living(s, c);
     if (rc == 0)
         rc = flush(s);

@@ -1,10 +1,76 @@
-/* batch.c - one batch, one transaction: names first, then the rows that refer to them, the mark last. */
+/*
+ * batch.c - one batch, one transaction: names first, then the rows that refer to them, the mark last; and
+ * table resume.
+ */
 #include "internal.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- table resume: state that the next writer of the file needs and that no other table has ----
+ *
+ * The ledger gives the rows (ledger/resume.c), a few per device.  Each commit after a change rewrites them.
+ */
+
+#define SHORT_OF_ROOM 64 /* rows, if the file is full: lost verdicts are made anew */
+
+struct collected {
+    struct vs_store *s;
+    uint64_t failed;
+};
+
+static void collect(void *context, const struct vs_resume_row *row)
+{
+    struct collected *c = context;
+    vs_list_push(&c->s->resume_next, c->failed, *row);
+}
+
+static bool same_rows(const struct vs_store *s)
+{
+    if (s->resume.n != s->resume_next.n)
+        return false;
+    for (size_t i = 0; i < s->resume.n; i++) {
+        const struct vs_resume_row *a = &s->resume.at[i], *b = &s->resume_next.at[i];
+        if (a->what != b->what || a->id != b->id || memcmp(a->value, b->value, sizeof a->value) != 0)
+            return false;
+    }
+    return true;
+}
+
+static int write_resume(struct vs_store *s, const struct vs_commit *c)
+{
+    struct collected found = {.s = s};
+    s->resume_next.n = 0;
+    if (!c->merged) /* more may come even after a clean end, from threads that run on */
+        vs_ledger_each_resume(c->ledger, collect, &found);
+    if (found.failed)
+        return -ENOMEM;
+    if (c->level >= 3 && s->resume_next.n > SHORT_OF_ROOM)
+        s->resume_next.n = SHORT_OF_ROOM;
+    if (same_rows(s))
+        return 0;
+    int rc = vs_store_exec(s, "DELETE FROM resume");
+    return rc == 0
+               ? vs_put_rows(s, VS_SQL_RESUME, s->resume_next.at, s->resume_next.n, sizeof *s->resume_next.at)
+               : rc;
+}
+
+static void resume_committed(struct vs_store *s)
+{
+    struct vs_resume_rows was = s->resume;
+    s->resume = s->resume_next;
+    s->resume_next = was;
+}
+
+void vs_resume_free(struct vs_store *s)
+{
+    free(s->resume.at);
+    free(s->resume_next.at);
+}
+
+/* ---- rows ---- */
 
 static int write_lists(struct vs_store *s, const struct vs_output *out)
 {
@@ -53,7 +119,7 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
     int rc = vs_names_for_batch(s, c->out);
     int (*const parts[])(struct vs_store *, const struct vs_commit *) = {
         vs_losses_write, vs_thinning_write, vs_live_write,   vs_access_write,
-        vs_oom_write,    vs_resume_write,   write_simulated, vs_fold_commit};
+        vs_oom_write,    write_resume,      write_simulated, vs_fold_commit};
     if (rc == 0)
         rc = vs_rows_write(s, c->out->rows.at, c->out->rows.n);
     if (rc == 0)
@@ -70,7 +136,7 @@ static int write_all(struct vs_store *s, const struct vs_commit *c)
 static void committed(struct vs_store *s, const struct vs_commit *c)
 {
     vs_names_committed(s);
-    vs_resume_committed(s);
+    resume_committed(s);
     if (c->out->rows.n)
         s->last_ev = c->out->rows.at[c->out->rows.n - 1].seq;
     vs_losses_written(s);

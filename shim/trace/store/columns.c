@@ -1,8 +1,8 @@
 /*
  * columns.c - the tables whose rows are structs: which member stands in which column.
  *
- * The columns of a table stand here in the order of schema.sql, so that one function writes a row and one
- * reads it (SELECT *, or as many columns in that order).
+ * Columns stand here in the order of schema.sql, so that one function writes a row and one reads it (SELECT
+ * *).
  */
 #include "fold.h"
 

@@ -1,20 +1,19 @@
 /*
- * descriptors.c - see descriptors.h: opening high and close-on-exec, locks that are taken again, the table.
+ * descriptors.c - the files behind SQLite's numbers: opened high and close-on-exec, and opened and locked
+ * again where the host closed them.
  */
 #define _GNU_SOURCE
-#include "descriptors.h"
+#include "vfs.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/fork.h"
 #include "core/procstat.h"
-#include "vfs.h"
 
 #define FILES 64
 

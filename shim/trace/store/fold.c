@@ -4,12 +4,11 @@
  *      start ───────────────────────────────────────────────────────────────────────▶ now
  *      [1 2 3] [   8   ][   8   ] [ 4 ][ 4 ] [ 2 ][ 2 ] [1][1] [peak] ........ in full ........
  *
- * At the end of each stretch (ledger/stretch.c), as long as what is written takes more than FOLD_SHARE of
- * the limit, the oldest stretch that is still in full is folded: its events are deleted except for those
- * that are still needed (fold_rows.c), and sums replace them (fold_sums.c).  The number of folded stretches
- * of each size (1, 2, 4, ... stretches) is bounded; beyond the bound the two oldest neighbours become one of
- * twice the size.  So the number of folded stretches grows with the logarithm of the run's length, and each
- * costs a bounded time, spread over the events that filled a stretch.
+ * At the end of each stretch (ledger/stretch.c), while what is written takes more than FOLD_SHARE of the
+ * limit, the oldest stretch in full is folded: events that are no longer needed are deleted (fold_rows.c),
+ * sums replace them (fold_sums.c).  Of each size (1, 2, 4, ... stretches) there is a bounded number of folded
+ * ones; beyond it the two oldest neighbours become one of twice the size.  So their number grows with the
+ * logarithm of the run's length, and each costs a bounded time.
  *
  * Detail is given up in this order: (1) stretches without special interest, the oldest first; (2) the first
  * three steps, when these and the following take more than half of the room or nothing else is left; (3)
@@ -17,8 +16,8 @@
  * free in them may still turn out to have failed.  If that does not suffice, rows are not written at all
  * (vs_store_level).
  *
- * Decisions use the ledger's estimate of each stretch's size, so that they do not depend on how the events
- * were batched; more is folded only if the file itself comes too close to its limit.
+ * Decisions use the ledger's estimate of each stretch's size, so that they do not depend on how events were
+ * batched; more is folded only if the file itself comes too close to its limit.
  */
 #include "fold.h"
 

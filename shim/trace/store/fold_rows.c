@@ -1,11 +1,11 @@
 /*
  * fold_rows.c - deletes the rows of `ev` that a folded stretch no longer needs.
  *
- * Pairs are deleted together: an allocation and its free, a mapping and its unmap.  The row of something
- * that still lives stays until its end is folded, and so do other rows about it (references, bindings,
- * reclassifications).  The last figure of each pool and arena stays.  So replaying the rows that are left
- * always gives the living allocations (ledger/restore.c), and the views that pair allocations with their
- * ends stay right.
+ * Pairs are deleted together: an allocation and its free, a mapping and its unmap.  The row of something that
+ * still lives stays until its end is folded, with other rows about it (references, bindings,
+ * reclassifications), and so does the last figure of each pool and arena.  So a replay of the rows that are
+ * left gives the living allocations (ledger/restore.c), and the views that pair allocations with their ends
+ * stay right.
  *
  *      stretch 1 (folded)   stretch 2 (in full)   stretch 3, being folded
  *      A alloc              B alloc               free A: goes, and A with it

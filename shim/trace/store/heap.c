@@ -1,27 +1,25 @@
 /*
  * heap.c - SQLite's memory, taken from the system once and kept.
  *
- * malloc belongs to the host.  The C library's gives memory back and takes it again as the drain's thread
- * frees and allocates at the top of its arena (a hundred mprotect calls a second at 18,000 events), each of
- * which takes the lock of the host's whole address space; and the host may have put another malloc in its
- * place.  Here a block that is freed goes to a list of its size and comes back from there:
+ * malloc belongs to the host, which may have put another one in its place.  The C library's gives memory back
+ * and takes it again at the top of its arena (a hundred mprotect calls a second at 18,000 events), each under
+ * the lock of the host's whole address space.  Here a block that is freed goes to a list of its size and
+ * comes back from there:
  *
  *      sizes    32 40 48 56 | 64 80 96 112 | 128 ...   four to a doubling, at most a fifth too large
  *      blocks   [size class, 8 bytes | what SQLite gets ...]
  *      chunks   4 MiB of anonymous memory each, cut from the front, never given back
  *
- * So the heap is as large as SQLite's largest need, a few MiB.  A block larger than 1 MiB has a mapping of
- * its own.
+ * A block larger than 1 MiB has a mapping of its own.
  *
- * The kernel wipes the state in a fork child, which begins with an empty heap; freeing blocks of the
- * parent's there is still safe.  The lock is for the analyzer's readers, which may be several threads.
+ * The kernel wipes the state in a fork child, which begins with an empty heap; freeing blocks of the parent's
+ * there is still safe.  The lock is for the analyzer's readers, which may be several threads.
  */
 #define _GNU_SOURCE
-#include "heap.h"
+#include "vfs.h"
 
 #include <sqlite3.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>

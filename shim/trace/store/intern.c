@@ -1,5 +1,5 @@
-/* intern.c - see intern.h: open addressing, at most half full. */
-#include "intern.h"
+/* intern.c - numbers for contents, found again by them: open addressing, at most half full. */
+#include "internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

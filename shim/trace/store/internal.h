@@ -1,23 +1,20 @@
 /*
  * internal.h - the store's state, shared by its files:
  *
- *   open.c     opening, creating, settings, closing
- *   join.c     whether a database and the journal that is to be merged into it belong together
- *   vfs.c      SQLite's system calls; descriptors.c: the files behind its numbers
- *   rows.c     the batch as a table that SQLite reads: its events go into `ev`
- *   names.c    what rows refer to: strings, threads, modules, kinds, phases; which of these are written
- *   tensors.c  what blocks were asked for as
- *   stacks.c   call stacks: their frames, who asked, the program's own line
- *   batch.c    one transaction
- *   columns.c  the columns of rows that are structs
- *   access.c   when the device used each block
- *   live.c     living allocations, those that lived at the peak, what a framework says that they are for
- *   loss.c     rows about what was lost or left out
- *   sql.c      statements, SQLite's errors as ours, how much room the file has
- *   oom.c      out-of-memory, and the allocations that lived then
- *   resume.c   further state for continuing the database
- *   restore.c  a ledger that continues the database
- *   fold*.c    keeping the file below its limit (fold.h)
+ *      open.c       opening, creating, settings, closing; whether a journal belongs to the file
+ *      vfs.c        SQLite's system calls; descriptors.c: the files behind its numbers; heap.c: its memory
+ *      batch.c      one transaction, and what continuing the database needs; loss.c: what was lost
+ *      names.c      what rows refer to: strings, threads, modules, tensors, kinds, phases
+ *      stacks.c     call stacks: their frames, who asked; line.c: the program's own line
+ *      rows.c       the batch as a table that SQLite reads: its events go into `ev`
+ *      columns.c    the columns of rows that are structs
+ *      access.c     when the device used each block
+ *      live.c       living allocations, those that lived at the peak, what a framework says of them
+ *      oom.c        out-of-memory, and the allocations that lived then
+ *      restore.c    a ledger that continues the database
+ *      fold*.c      keeping the file below its limit (fold.h)
+ *      sql.c        statements, SQLite's errors as ours, how much room the file has
+ *      merge*.c     adding another file's recording; points.c: a sweep's points; schema.c (files.h)
  */
 #ifndef VS_TRACE_STORE_INTERNAL_H
 #define VS_TRACE_STORE_INTERNAL_H
@@ -26,7 +23,6 @@
 
 #include "store.h"
 #include "trace/ledger/addresses.h"
-#include "intern.h"
 
 #define VS_OWN_STRINGS     (1u << 30)         /* string ids from here on are the store's, not the journal's */
 #define VS_EVENT_BYTES     192                /* of one event at most: a row, half a range and its peaks */
@@ -34,6 +30,25 @@
 #define VS_OOMS_MAX        256                /* kept: three per device, two per refused thread */
 #define VS_PHASES_MAX      1024               /* phases, VS_PHASE_REST among them */
 #define VS_PHASE_REST      "other phases"
+
+/* intern.c: a number for each content, found again by it.  A key is any bytes; it is copied, compared as a
+ * whole, and kept until the end. */
+struct vs_intern {
+    struct vs_intern_entry *entries;
+    uint32_t *slots; /* of entries, from 1; 0 empty; as many as a power of two */
+    char *bytes;     /* of all keys */
+    size_t count, slot_count, used, entry_room, byte_room;
+};
+
+/* The id of KEY where it is there, else 0. */
+int64_t vs_intern_find(const struct vs_intern *n, const void *key, size_t size);
+/* Gives KEY, which is not there, the id ID, above 0.  0, or -ENOMEM. */
+int vs_intern_add(struct vs_intern *n, const void *key, size_t size, int64_t id);
+/* Where all keys have SIZE bytes, and ids count from 1: KEY's id, which is added where it is not there (0: no
+ * memory); and the key of an id, NULL: there is none. */
+uint32_t vs_intern_number(struct vs_intern *n, const void *key, size_t size);
+const void *vs_intern_key(const struct vs_intern *n, int64_t id, size_t size);
+void vs_intern_free(struct vs_intern *n);
 
 struct vs_bits { /* ids that are written */
     uint64_t *words;
@@ -234,10 +249,14 @@ struct vs_store {
 
 /* sql.c */
 uint64_t vs_store_used(struct vs_store *s);
+/* Whether BYTES more, and some names, stay below LIMIT, a share of max_bytes; true where that is unbounded.
+ */
+bool vs_store_fits(struct vs_store *s, uint64_t bytes, uint64_t limit);
 int vs_sqlite_errno(struct vs_store *s, int rc);
 int vs_store_exec(struct vs_store *s, const char *sql);
-int64_t vs_store_number(struct vs_store *s, const char *sql,
-                        int64_t otherwise); /* first column of the first row */
+/* The first column of the first row; OTHERWISE where there is none, or NULL. */
+int64_t vs_first_number(sqlite3 *db, const char *sql, int64_t otherwise);
+int64_t vs_store_number(struct vs_store *s, const char *sql, int64_t otherwise);
 
 /* One row: vs_sql_run(s, VS_SQL_X, "iit", a, b, c): i int64, t text (NULL allowed), n NULL where negative */
 int vs_sql_run(struct vs_store *s, enum vs_statement which, const char *types, ...);
@@ -248,9 +267,6 @@ int vs_put_row(struct vs_store *s, enum vs_statement table, const void *row);
 int vs_put_rows(struct vs_store *s, enum vs_statement table, const void *rows, size_t n, size_t bytes);
 /* false: it has a name that is not known */
 bool vs_get_row(sqlite3_stmt *q, enum vs_statement table, void *row);
-
-/* join.c: 0, or -ESTALE with the reason in WHY */
-int vs_store_join(struct vs_store *s, char *why, size_t why_size);
 
 /* rows.c */
 int vs_rows_open(struct vs_store *s);
@@ -280,10 +296,6 @@ void vs_bits_clear(struct vs_bits *b);
 
 /* stacks.c */
 int vs_store_stack(struct vs_store *s, uint32_t id); /* its rows, and those of its callers */
-
-/* tensors.c */
-int vs_store_tensor(struct vs_store *s, uint32_t id); /* its row */
-int vs_tensors_static(struct vs_store *s);            /* element_type */
 
 /* line.c: the frames of a stack, innermost first, and by which lines it is shown */
 enum { VS_LINE_PACKAGES = 16 };
@@ -330,9 +342,7 @@ void vs_losses_written(struct vs_store *s); /* or never to be: forgets them */
 int vs_oom_write(struct vs_store *s, const struct vs_commit *c);
 int vs_oom_before(struct vs_store *s, const struct vs_commit *c, uint64_t seq);
 
-/* resume.c */
-int vs_resume_write(struct vs_store *s, const struct vs_commit *c);
-void vs_resume_committed(struct vs_store *s);
+/* batch.c */
 void vs_resume_free(struct vs_store *s);
 
 /* fold.c */
@@ -341,5 +351,30 @@ int vs_fold_load(struct vs_store *s);
 int vs_fold_commit(struct vs_store *s, const struct vs_commit *c); /* after all else of the batch */
 void vs_fold_forget(struct vs_store *s);                           /* after a rollback: load it again */
 void vs_fold_free(struct vs_store *s);
+
+/* merge_names.c: the rows of string, module, frame, stack and tensor of several files, each content once */
+enum vs_names { VS_NAMES_STRING, VS_NAMES_MODULE, VS_NAMES_FRAME, VS_NAMES_STACK, VS_NAMES_TENSOR, VS_NAMES };
+
+struct vs_moved_id {
+    int64_t was, is;
+};
+
+struct vs_merge_names {
+    sqlite3 *db;
+    struct vs_intern rows[VS_NAMES];     /* what is in main */
+    int64_t last[VS_NAMES];              /* greatest id there */
+    struct vs_moved_id *moved[VS_NAMES]; /* of the other file, by what it was */
+    size_t moved_count[VS_NAMES];
+};
+
+/* Makes the SQL function moved_name(KIND, ID), of enum vs_names: the id in main of what the other file calls
+ * ID; what is not above 0 stays, and what the other file lacks is 0.  Reads the names of main.  0, or -1 with
+ * the error in DB. */
+int vs_merge_names_open(struct vs_merge_names *n, sqlite3 *db);
+/* Copies the names of the attached file `other` which main has not. */
+int vs_merge_names_copy(struct vs_merge_names *n);
+void vs_merge_names_close(struct vs_merge_names *n);
+/* Whether TABLE is one of them. */
+bool vs_merge_names_has(const char *table);
 
 #endif

@@ -8,18 +8,17 @@
  *      torch           Module._call_impl
  *      the program     train.py            <- its caller, the program's own line
  *
- * shown as "train.py:37 > modeling_llama.py:175 LlamaMLP.forward".  The rule goes by where files lie:
+ * shown as "train.py:37 > modeling_llama.py:175 LlamaMLP.forward".  Where files lie decides:
  *
  *      own     the innermost frame of a file that lies in no site-packages or dist-packages ("-packages"
  *              above) and not in Python's own library
  *      inner   the innermost frame in a package that defines the class of an open module: the forward that
- *              torch's Module._call_impl calls lies in it.  Torch's own modules are apart.  Where no module
- * is known, the innermost frame outside of torch's own folder
+ *              torch's Module._call_impl calls lies in it.  Torch's own modules do not count.  Where no
+ *              module is known, the innermost frame outside of torch's own folder
  *
  * The line is the inner one of both; own is its caller where it lies outward.  In backward the frames that
- * ran in an autograd node come first, and then those of the forward that made it: `forward` says that the
- * line is one of these.  Where torch's and Python's own frames are all that there is, the innermost is the
- * line.
+ * ran in an autograd node come first, then those of the forward that made it: `forward` says that the line is
+ * one of these.  Where torch's and Python's own frames are all that there is, the innermost is the line.
  */
 #include "internal.h"
 

@@ -1,10 +1,10 @@
 /*
  * live.c - writes the living allocations (table live), and those that lived at the peak (peak_live).
  *
- * Table live is rewritten now and then and at the end.  peak_live is written at the end, and before a
- * stretch after the peak is folded (fold.c): until then the events show what lived.  If there is no room for
- * the two tables the events stay the only source.  Once rows of events are left out for lack of room, every
- * commit updates table live by its births and deaths, because after a kill it is then the only source.
+ * Table live is rewritten now and then and at the end; peak_live at the end, and before a stretch after the
+ * peak is folded (fold.c): until then the events show what lived.  Without room for the two the events stay
+ * the only source.  Once rows of events are left out for lack of room, every commit updates table live,
+ * because after a kill it is then the only source.
  */
 #include "internal.h"
 
@@ -87,14 +87,13 @@ static int write_peaks(struct vs_store *s, const struct vs_commit *c, uint64_t s
  * meta.live_incomplete says so. */
 static bool no_room(struct vs_store *s, size_t living)
 {
-    return s->config.max_bytes && vs_store_used(s) + living * ROW_BYTES + 65536 > s->config.max_bytes;
+    return !vs_store_fits(s, living * ROW_BYTES, s->config.max_bytes);
 }
 
 /* No detail is folded to make room for them either, because the events have the same information. */
 static bool not_worth_it(struct vs_store *s, size_t living)
 {
-    return s->config.max_bytes &&
-           vs_store_used(s) + living * ROW_BYTES + 65536 > VS_FILE_SHARE(s->config.max_bytes);
+    return !vs_store_fits(s, living * ROW_BYTES, VS_FILE_SHARE(s->config.max_bytes));
 }
 
 static int give_up(struct vs_store *s)

@@ -1,7 +1,4 @@
-/*
- * loss.c - rows of table loss: what was lost, and what was left out for lack of room; written with the next
- * batch.
- */
+/* loss.c - rows of table loss: what was lost, and what was left out for lack of room; for the next batch. */
 #include "internal.h"
 
 #include <stdlib.h>

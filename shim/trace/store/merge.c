@@ -1,19 +1,16 @@
 /*
- * merge.c - see merge.h.  Names are looked up (merge_names.c); each other table is copied by one INSERT ...
- * SELECT, which is made of its columns: a table below says which of them are numbers or ids that move; all
- * others stay as they are.
+ * merge.c - adds the recording of another file to a file.
+ *
+ * Names are looked up (merge_names.c).  Each other table is copied by one INSERT ...  SELECT made of its
+ * columns: a table below says which of them are numbers or ids that move; all others stay as they are.
  */
-#include "merge.h"
+#include "files.h"
 
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
-#include "merge_names.h"
-#include "points.h"
-#include "schema.h"
 
 /* What a column holds.  Numbers move up by that kind's offset where they are above 0, as 0, negative numbers
  * and NULL say that there is none; STRINGS, STACKS and TENSORS become the ids that their names have. */
@@ -105,18 +102,6 @@ static int run(struct vs_merge *m, const char *sql)
     if (!m->error[0])
         snprintf(m->error, sizeof m->error, "%s", sqlite3_errmsg(m->db));
     return -1;
-}
-
-static int64_t number(struct vs_merge *m, const char *sql)
-{
-    sqlite3_stmt *q;
-    int64_t value = 0;
-    if (sqlite3_prepare_v2(m->db, sql, -1, &q, NULL) != SQLITE_OK)
-        return 0;
-    if (sqlite3_step(q) == SQLITE_ROW)
-        value = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    return value;
 }
 
 static bool holds(const char *words, const char *word)
@@ -213,8 +198,8 @@ static int copy_table(struct vs_merge *m, const char *table)
 static void measure(struct vs_merge *m)
 {
     m->by[NUMBERS] = (m->process - 1) * (INT64_C(1) << 40);
-    m->by[KINDS] = number(m, "SELECT max(id) FROM main.kind");
-    m->by[ACCESS_KINDS] = number(m, "SELECT max(id) FROM main.access_kind");
+    m->by[KINDS] = vs_first_number(m->db, "SELECT max(id) FROM main.kind", 0);
+    m->by[ACCESS_KINDS] = vs_first_number(m->db, "SELECT max(id) FROM main.access_kind", 0);
 }
 
 static int copy_all(struct vs_merge *m)
@@ -242,7 +227,7 @@ static int match_phases(struct vs_merge *m)
                "JOIN main.phase p ON p.name = o.name WHERE p.id <> o.id;"
                "CREATE INDEX temp.phase_of_old ON phase_of(old)"))
         return -1;
-    m->other_phases = number(m, "SELECT count(*) FROM temp.phase_of") > 0;
+    m->other_phases = vs_first_number(m->db, "SELECT count(*) FROM temp.phase_of", 0) > 0;
     return 0;
 }
 

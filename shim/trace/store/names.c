@@ -1,13 +1,13 @@
 /*
  * names.c - the rows that other rows refer to, copied out of the journal's tables as they are needed.
  *
- * Strings and stacks (stacks.c) are written when something refers to them, threads, contexts, devices and
- * modules as they appear.  Ids are the journal's.  Bit sets remember which rows are written.  After a
- * rollback they are cleared and everything is written again, which INSERT OR IGNORE makes harmless.
+ * Ids are the journal's.  Bit sets remember which rows are written.  After a rollback they are cleared and
+ * everything is written again, which INSERT OR IGNORE makes harmless.
  */
 #include "internal.h"
 #include "trace/api.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +41,26 @@ void vs_bits_clear(struct vs_bits *b)
 
 /* ---- what never changes ---- */
 
+static int write_element_types(struct vs_store *s)
+{
+    static const struct {
+        const char *name;
+        int id, bytes;
+    } types[] = {
+#define X(n, text, size) {text, n, size},
+        VS_ELEMENT_TYPES(X)
+#undef X
+    };
+    char sql[128];
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof types / sizeof *types; i++) {
+        snprintf(sql, sizeof sql, "INSERT OR IGNORE INTO element_type VALUES(%d,'%s',%d)", types[i].id,
+                 types[i].name, types[i].bytes);
+        rc = vs_store_exec(s, sql);
+    }
+    return rc;
+}
+
 int vs_names_static(struct vs_store *s)
 {
     char sql[128];
@@ -63,7 +83,7 @@ int vs_names_static(struct vs_store *s)
         snprintf(sql, sizeof sql, "INSERT OR IGNORE INTO api VALUES(%d,'%s')", i, vs_api_name((uint64_t)i));
         rc = vs_store_exec(s, sql);
     }
-    return rc == 0 ? vs_tensors_static(s) : rc;
+    return rc == 0 ? write_element_types(s) : rc;
 }
 
 /* ---- strings and phases ---- */
@@ -200,6 +220,41 @@ static int write_appended(struct vs_store *s)
     return rc;
 }
 
+/* ---- tensors: shapes repeat, so the journal has each once, and rows of ev refer to it by their kind ---- */
+
+#define SHAPE_TEXT (VS_TENSOR_DIMS_MAX * 22 + 3)
+
+/* As a list of JSON, which is how Python prints it too. */
+static const char *shape_text(const struct vs_tensor *t, char *text, size_t room)
+{
+    uint32_t dims = vs_tensor_dims_of(&t->row);
+    size_t n = 0;
+    if (dims == VS_TENSOR_NO_SHAPE)
+        return NULL;
+    text[n++] = '[';
+    for (uint32_t i = 0; i < dims && n < room; i++)
+        n += (size_t)snprintf(text + n, room - n, "%s%" PRId64, i ? ", " : "", t->size[i]);
+    if (n + 1 < room)
+        snprintf(text + n, room - n, "]");
+    return text;
+}
+
+static int write_tensor(struct vs_store *s, uint32_t id)
+{
+    struct vs_tensor t;
+    char text[SHAPE_TEXT];
+    if (!id || vs_bits_has(&s->tensors, id) || !vs_journal_get_tensor(s->journal, id, &t))
+        return 0;
+    uint32_t type = vs_tensor_type_of(&t.row);
+    int rc =
+        vs_sql_run(s, VS_SQL_TENSOR, "iinnt", (int64_t)id, (int64_t)vs_tensor_kind_of(&t.row),
+                   type == VS_TENSOR_NO_TYPE ? (int64_t)-1 : (int64_t)type,
+                   t.row.request ? (int64_t)t.row.request : (int64_t)-1, shape_text(&t, text, sizeof text));
+    if (rc == 0)
+        vs_bits_add(&s->tensors, id);
+    return rc;
+}
+
 /* ---- kinds ---- */
 
 _Static_assert(sizeof(struct vs_kind) == 24, "without padding");
@@ -241,7 +296,7 @@ static int names_of_rows(struct vs_store *s, struct vs_output *out)
         if (r->stack && !vs_bits_has(&s->stacks, r->stack))
             rc = vs_store_stack(s, r->stack);
         if (rc == 0 && r->tensor && !vs_bits_has(&s->tensors, r->tensor))
-            rc = vs_store_tensor(s, r->tensor);
+            rc = write_tensor(s, r->tensor);
         if (rc == 0 && !vs_bits_has(&s->threads, r->thread))
             rc = write_thread(s, r->thread);
     }
@@ -271,7 +326,7 @@ int vs_names_for_batch(struct vs_store *s, struct vs_output *out)
     }
     for (size_t i = 0; rc == 0 && i < out->born.n; i++) /* thinned: their rows may be missing */
         if ((rc = vs_store_stack(s, out->born.at[i].stack)) == 0)
-            rc = vs_store_tensor(s, out->born.at[i].tensor);
+            rc = write_tensor(s, out->born.at[i].tensor);
     if (rc == 0)
         rc = write_kinds(s);
     return rc == 0 ? write_phases(s) : rc;

@@ -1,10 +1,9 @@
 /*
  * oom.c - writes the out-of-memory events that the ledger keeps, and the allocations that lived then.
  *
- * The few rows of `oom` are rewritten with each commit that adds one.  The allocations that lived then
- * follow from the events until a later event is folded (view live_at_oom).  They are written out before that
- * happens, at the end, and, while rows are left out for lack of room, with the commit of the out-of-memory
- * itself.
+ * The few rows of `oom` are rewritten with each commit that adds one.  The allocations follow from the events
+ * until a later event is folded (view live_at_oom); they are written out before that, at the end, and, while
+ * rows are left out for lack of room, with the commit of the out-of-memory itself.
  */
 #include "internal.h"
 
@@ -44,8 +43,7 @@ static int write_set(struct vs_store *s, const struct vs_ledger *l, uint64_t seq
 {
     struct each e = {.s = s, .seq = seq};
     vs_ledger_each_at_oom(l, seq, count_row, &e);
-    uint64_t bytes = (uint64_t)e.rows * ROW_BYTES + 65536;
-    if (s->oom_sets == VS_OOMS_MAX || (s->config.max_bytes && vs_store_used(s) + bytes > s->config.max_bytes))
+    if (s->oom_sets == VS_OOMS_MAX || !vs_store_fits(s, (uint64_t)e.rows * ROW_BYTES, s->config.max_bytes))
         return 0;
     vs_ledger_each_at_oom(l, seq, put_row, &e);
     if (e.rc == 0)

@@ -1,10 +1,8 @@
-/* points.c - see points.h. */
-#include "points.h"
-
-#include "schema.h"
+/* points.c - the points of a sweep, in the merged database of its recordings. */
+#include "files.h"
+#include "internal.h"
 
 #include <math.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -211,16 +209,6 @@ bool vs_store_points_has(const char *table)
     return !strcmp(table, "sweep_point") || !strcmp(table, "sweep_value") || !strcmp(table, "sweep_process");
 }
 
-static int64_t first_number(sqlite3 *db, const char *sql)
-{
-    int64_t n = 0;
-    sqlite3_stmt *q;
-    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW)
-        n = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    return n;
-}
-
 /* Axes of a name are one axis, whichever number they have in either file: the view has a column a name, and
  * *LEFT is how many have none. */
 static int make_views_again(sqlite3 *db, size_t *left)
@@ -237,8 +225,8 @@ static int make_views_again(sqlite3 *db, size_t *left)
         n += axes[n] != NULL;
     }
     sqlite3_finalize(q);
-    int64_t all =
-        n < AXES_MOST ? (int64_t)n : first_number(db, "SELECT count(DISTINCT name) FROM main.sweep_value");
+    int64_t all = n < AXES_MOST ? (int64_t)n
+                                : vs_first_number(db, "SELECT count(DISTINCT name) FROM main.sweep_value", 0);
     *left = (size_t)(all - (int64_t)n);
     rc = make_views(db, axes, n);
     for (size_t i = 0; i < n; i++)
@@ -269,12 +257,15 @@ static int add_sweep(sqlite3 *db, long long points, const char *sweep)
 
 int vs_store_points_copy(sqlite3 *db, int64_t process, const char *sweep, size_t *left)
 {
-    if (first_number(db, "SELECT count(*) FROM other.sqlite_master WHERE type = 'table' AND rootpage > 0 AND "
-                         "name IN ('sweep_point', 'sweep_value', 'sweep_process')") != 3)
+    if (vs_first_number(db,
+                        "SELECT count(*) FROM other.sqlite_master WHERE type = 'table' AND rootpage > 0 AND "
+                        "name IN ('sweep_point', 'sweep_value', 'sweep_process')",
+                        0) != 3)
         return 0;
     if (execute(db, sqlite3_mprintf("%s", tables)))
         return -1;
-    long long points = first_number(db, "SELECT max(id) FROM main.sweep_point"), processes = process - 1;
+    long long points = vs_first_number(db, "SELECT max(id) FROM main.sweep_point", 0),
+              processes = process - 1;
     int rc =
         execute(db,
                 sqlite3_mprintf("INSERT INTO main.sweep_point SELECT id + %lld, name, outcome, status, ns, "

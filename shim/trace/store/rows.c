@@ -4,10 +4,9 @@
  *      rows (an array) <--callbacks-- table `rows` --INSERT INTO ev SELECT * FROM rows--> ev
  *      values (likewise) <----------- table `accesses` ----------------------------------> access
  *
- * One statement inserts a whole run of rows from a virtual table (https://sqlite.org/vtab.html), and SQLite
- * makes the records.  An INSERT with bound values per row takes half as long again.  Records made by hand,
- * which SQLite only copied, took half as long, but needed SQLite's file format and a schema changed behind
- * its back.
+ * One statement inserts a whole run of rows from a virtual table (https://sqlite.org/vtab.html).  An INSERT
+ * with bound values per row takes half as long again.  Records made by hand, which SQLite only copied, took
+ * half as long, but needed SQLite's file format and a schema changed behind its back.
  */
 #include "internal.h"
 

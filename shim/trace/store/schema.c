@@ -1,9 +1,10 @@
 /*
- * schema.c - schema.sql as a string in the library, so that no file is needed at run time. VS_SCHEMA_FILE is
- * its path, from the build.
+ * schema.c - schema.sql (VS_SCHEMA_FILE, of the build) as a string in the library, and what foreign files are
+ * held to.
  */
-#include "schema.h"
+#include "files.h"
 
+#include <sqlite3.h>
 #include <string.h>
 
 __asm__(".pushsection .rodata,\"a\",@progbits\n"

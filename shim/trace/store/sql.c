@@ -1,7 +1,4 @@
-/*
- * sql.c - helpers: SQLite's codes as errno, statements that are prepared once (VS_STATEMENTS), the file's
- * room.
- */
+/* sql.c - SQLite's codes as errno, statements that are prepared once (VS_STATEMENTS), the file's room. */
 #include "internal.h"
 
 #include <errno.h>
@@ -41,16 +38,21 @@ int vs_store_exec(struct vs_store *s, const char *sql)
     return vs_sqlite_errno(s, sqlite3_exec(s->db, sql, NULL, NULL, NULL));
 }
 
-int64_t vs_store_number(struct vs_store *s, const char *sql, int64_t otherwise)
+int64_t vs_first_number(sqlite3 *db, const char *sql, int64_t otherwise)
 {
     sqlite3_stmt *q;
     int64_t value = otherwise;
-    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
         return otherwise;
     if (sqlite3_step(q) == SQLITE_ROW && sqlite3_column_type(q, 0) != SQLITE_NULL)
         value = sqlite3_column_int64(q, 0);
     sqlite3_finalize(q);
     return value;
+}
+
+int64_t vs_store_number(struct vs_store *s, const char *sql, int64_t otherwise)
+{
+    return vs_first_number(s->db, sql, otherwise);
 }
 
 int vs_sql_prepare(struct vs_store *s, enum vs_statement which)
@@ -101,6 +103,11 @@ uint64_t vs_store_used(struct vs_store *s)
     int64_t pages = vs_store_number(s, "PRAGMA page_count", 0),
             spare = vs_store_number(s, "PRAGMA freelist_count", 0);
     return (uint64_t)(pages - spare) * 4096;
+}
+
+bool vs_store_fits(struct vs_store *s, uint64_t bytes, uint64_t limit)
+{
+    return !s->config.max_bytes || vs_store_used(s) + bytes + 65536 <= limit;
 }
 
 static uint64_t file_bytes(const char *path)

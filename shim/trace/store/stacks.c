@@ -1,17 +1,18 @@
 /*
  * stacks.c - writes call stacks: their frames, and facts about whole stacks, so that no query must walk them.
  *
- *      owner   the library that made the request: the file of the first native frame outward that is not
- *              part of CUDA
+ *      owner   the library that made the request: the file of the first native frame outward that is not part
+ *              of CUDA
  *      line    the line of Python that it is shown by, and its caller, the program's own (line.c).  In
  *              backward that is a line that ran there (in a custom function or a hook), else the line of the
  *              forward that made the node; `forward` says which
  *      node    the autograd node that was running
  *      layer   where the program was in its modules or ranges
  *
- * A stack is the path from its row to the root, and both are found by walking that path outward.  A row is
- * written once, after the rows of its callers, and both follow from the frames alone.
+ * A stack is the path from its row to the root.  A row is written once, after the rows of its callers, and
+ * all facts follow from the frames alone.
  */
+#include "files.h"
 #include "internal.h"
 
 #include <string.h>
@@ -155,5 +156,61 @@ int vs_store_stack(struct vs_store *s, uint32_t id)
             return rc;
         vs_bits_add(&s->stacks, id);
     }
+    return 0;
+}
+
+/*
+ * ---- names of native frames, in a finished database ----
+ *
+ * All are written in one short transaction, so no reader and no recording process waits while symbol tables
+ * are read.
+ */
+
+#define BUSY_MS 1000
+
+int vs_frames_open(sqlite3 **db, const char *path)
+{
+    int code = sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    vs_schema_guard(*db);
+    sqlite3_busy_timeout(*db, BUSY_MS);
+    return SQLITE_OK;
+}
+
+static int write_name(sqlite3_stmt *update, const struct vs_frame_name *n)
+{
+    sqlite3_bind_text(update, 1, n->function, -1, SQLITE_STATIC);
+    sqlite3_bind_text(update, 2, n->file, -1, SQLITE_STATIC);
+    if (n->file)
+        sqlite3_bind_int(update, 3, n->line);
+    else
+        sqlite3_bind_null(update, 3);
+    sqlite3_bind_int64(update, 4, n->frame);
+    int code = sqlite3_step(update);
+    sqlite3_reset(update);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+int vs_frames_name(sqlite3 *db, const struct vs_frame_name *names, size_t count, bool all)
+{
+    sqlite3_stmt *update = NULL;
+    int named = 0;
+    if (sqlite3_db_readonly(db, "main") == 1 ||
+        sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+        return 0;
+    int code = sqlite3_prepare_v2(db, "UPDATE frame SET function = ?1, file = ?2, line = ?3 WHERE id = ?4",
+                                  -1, &update, NULL);
+    for (size_t i = 0; i < count && code == SQLITE_OK; i++) {
+        code = write_name(update, &names[i]);
+        named += names[i].function != NULL;
+    }
+    sqlite3_finalize(update);
+    if (code == SQLITE_OK && all) /* frames without a name are not looked up again */
+        code = sqlite3_exec(db, "INSERT OR REPLACE INTO meta SELECT 'named_frames', count(id), 0 FROM frame",
+                            NULL, NULL, NULL);
+    if (code == SQLITE_OK && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
+        return named;
+    sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
     return 0;
 }

@@ -1,8 +1,9 @@
 /*
- * store.h - the only writer of the database: batches of finished rows in, one transaction each.
+ * store.h - the only writer of the database: batches of finished rows in, one transaction each, the mark
+ * included.
  *
- * Everything is written inside one transaction per batch, the mark included, so a kill at any moment leaves
- * whole batches.  A commit that fails is rolled back and can be repeated with the same batch.
+ * So a kill at any moment leaves whole batches.  A commit that fails is rolled back and can be repeated with
+ * the same batch.
  *
  * Errors are negative errno: -ENOSPC, -EROFS, -EACCES, -EIO, -EBUSY (another writer), -EPROTO (newer schema),
  * -EINVAL (not our file), -ESTALE (not this journal's).  Not thread-safe.

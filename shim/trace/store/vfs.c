@@ -1,34 +1,26 @@
 /*
- * vfs.c - see vfs.h.
+ * vfs.c - SQLite's system calls, each on the descriptor that is the file now.
  *
- * Each call takes SQLite's number for a file and makes the system call on the descriptor that is the file
- * now (descriptors.h).  SQLite would call fsync directly, but with synchronous=OFF it never does.
- *
- * SQLite writes each frame of its log in two calls, 24 bytes and then the page behind them.  The 24 bytes
- * are kept back here until the page comes, and both are written in one call; any other call on the file
- * writes them first.
+ * SQLite writes each frame of its log in two calls, 24 bytes and then the page behind them.  The 24 bytes are
+ * kept back until the page comes, and both are written in one call; any other call on the file writes them
+ * first. fsync is SQLite's own: with synchronous=OFF it never calls it.
  */
 #define _GNU_SOURCE
 #include "vfs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/guard.h"
 #include "core/procstat.h"
-#include "descriptors.h"
-#include "heap.h"
 
 /* ---- calls that only translate the number ---- */
 

@@ -99,7 +99,7 @@ static int cannot_open(int rc, const char *path, char *why, size_t n)
  * checked.  All checks are made on open descriptors, and the store compares the file that SQLite opens with
  * the checked one, so that replacing a name in between leads to an error.
  *
- *      there, and not empty    a regular file of the caller's; store/join.c looks at what is in it
+ *      there, and not empty    a regular file of the caller's; store/open.c looks at what is in it
  *      there, and empty        the same: the recording process took the name and was killed
  *      not there               made in a directory of the caller's, where it would follow no link
  *

@@ -4,8 +4,7 @@
 
 #include "unit/trace/db_kit.h"
 #include "trace/event.h"
-#include "trace/store/merge.h"
-#include "trace/store/schema.h"
+#include "trace/store/files.h"
 
 /* Tables that have a column like '%WHAT', with a value for each column; and each such column. */
 #define TABLES(what, value)                                                                                  \

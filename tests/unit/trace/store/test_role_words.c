@@ -6,7 +6,7 @@
 
 #include "unit/test.h"
 #include "trace/roles.h"
-#include "trace/store/schema.h"
+#include "trace/store/files.h"
 
 static sqlite3 *made(void)
 {
