@@ -1,4 +1,4 @@
-/* convert.c - see convert.h. */
+/* convert.c - puts the entries of all devices in order of time and tells each as an event (convert.h). */
 #include "convert.h"
 
 #include <errno.h>
@@ -308,11 +308,6 @@ struct profiler { /* its ranges, which cross threads and name no phase */
     size_t n, next;
 };
 
-static bool same_range(const struct snapshot_range *a, const struct snapshot_range *b)
-{
-    return a->device == b->device && a->length == b->length && memcmp(a->name, b->name, a->length) == 0;
-}
-
 /* Of the recording's phases the innermost is what an entry lies in. */
 static void tell_phase(struct convert *c, const struct profiler *p)
 {
@@ -339,7 +334,7 @@ static void begin_range(struct convert *c, struct profiler *p, const struct snap
 static void end_range(struct convert *c, struct profiler *p, const struct snapshot_range *r)
 {
     for (size_t i = p->n; i--;) {
-        if (!same_range(p->open[i].of, r))
+        if (!ranges_same(p->open[i].of, r))
             continue;
         emit(c, VS_DEVICE_UNKNOWN, (struct vs_event){.op = VS_OP_RANGE_POP, .range = p->open[i].id});
         memmove(&p->open[i], &p->open[i + 1], (--p->n - i) * sizeof *p->open);

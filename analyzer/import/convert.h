@@ -1,16 +1,13 @@
 /*
  * convert.h - the entries of a snapshot as events of a recording.
  *
- * The events of all devices are put in order of time.  At time 0 stands what the trace found: segments, then
- * blocks, then RECORD_START.  Phases become ranges.  A range is open as long as call stacks show the same
- * phase (phases.h), and ends with the last entry that is its own (lives.h): nobody knows what ran between
- * that entry and the next phase.  A step ends where an optimizer's phase does.
+ * At time 0 stands what the trace found: segments, then blocks, then RECORD_START. A phase's range is open as
+ * long as call stacks show the phase (phases.h). It ends with the last entry that is its own (lives.h), as
+ * nobody knows what ran between that and the next phase.  A step ends where an optimizer's phase does.
  */
 #ifndef VS_IMPORT_CONVERT_H
 #define VS_IMPORT_CONVERT_H
 
-#include "phases.h"
-#include "pools.h"
 #include "roles.h"
 #include "trace/event.h"
 #include "trace/ledger/addresses.h"

@@ -1,5 +1,5 @@
-/* counts.c - see counts.h. */
-#include "counts.h"
+/* counts.c - how many blocks of a size there are of a kind (roles.h). */
+#include "roles.h"
 
 #include <stdlib.h>
 #include <string.h>

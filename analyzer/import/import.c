@@ -1,4 +1,4 @@
-/* import.c - see import.h. */
+/* import.c - loads a snapshot, drives its conversion, and notes what the recording lacks (import.h). */
 #include "import.h"
 
 #include <ctype.h>

@@ -2,11 +2,11 @@
  * import.h - a PyTorch memory snapshot becomes a recording.
  *
  *      pickle --unpickle.h--> values --snapshot.h--> entries, end state --rewind.h--> start state
- *             --import.c--> events in a journal --the writer of recordings--> database
+ *             --convert.h--> events in a journal --the writer of recordings--> database
  *
- * The events are those that a recording has (a framework's blocks, what it asked of the driver), and go
- * through the same ledger and store, so every command reads the database as any other.  What a snapshot does
- * not have is left unknown: devices' names, the driver's own figures, what ran before its first entry.
+ * The events go through the same ledger and store as a recording's, so every command reads the database as
+ * any other.  What a snapshot does not have is left unknown: devices' names, the driver's own figures, what
+ * ran before its first entry.
  */
 #ifndef VS_IMPORT_IMPORT_H
 #define VS_IMPORT_IMPORT_H

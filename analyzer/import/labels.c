@@ -1,5 +1,5 @@
-/* labels.c - see labels.h. */
-#include "labels.h"
+/* labels.c - the labels of blocks (snapshot.h). */
+#include "snapshot.h"
 
 #include <string.h>
 

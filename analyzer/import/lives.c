@@ -1,11 +1,10 @@
-/* lives.c - see lives.h. */
+/* lives.c - follows the blocks of a snapshot and its phases through the trace (lives.h). */
 #include "lives.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "trace/ledger/addresses.h"
 
 struct walk {
     struct lives *l;

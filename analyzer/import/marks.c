@@ -1,5 +1,5 @@
-/* marks.c - see marks.h. */
-#include "marks.h"
+/* marks.c - what the frames of a call stack say of blocks (lives.h). */
+#include "lives.h"
 
 #include <stdlib.h>
 #include <string.h>

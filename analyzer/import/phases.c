@@ -1,4 +1,4 @@
-/* phases.c - see phases.h. */
+/* phases.c - which phase a call stack shows (phases.h). */
 #include "phases.h"
 
 #include <ctype.h>

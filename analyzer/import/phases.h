@@ -1,18 +1,17 @@
 /*
- * phases.h - which phase of a training step an allocation belongs to, as its call stack shows.
+ * phases.h - which phase of a training step an allocation belongs to, as the frames of its call stack show.
  *
- * A snapshot names no phases.  Frames do: torch/optim below an optimizer's step, autograd's engine in
- * backward, a module's call in forward.  The optimizer's come first, then backward's, since both may call
- * modules (a checkpointed forward runs inside of backward).  Evaluation cannot be told from forward, and the
- * output layer not from others.  What the program's own code allocates between forward and backward, the loss
- * for instance, stays forward's; after backward and the optimizer it is in no phase.
+ * The optimizer's frames are looked for first, then backward's, since both may call modules (a checkpointed
+ * forward runs inside of backward). Evaluation cannot be told from forward, nor the output layer from others.
+ * What the program's own code allocates between forward and backward, the loss for instance, stays forward's;
+ * after backward and the optimizer it is in no phase.
  *
- * Where Python frames alone are recorded autograd's own threads have none: where other stacks show modules
- * and backward, an allocation without any frame is backward's.
+ * With Python's frames alone autograd's own threads have no frames: where other stacks show modules and
+ * backward, an allocation without any frame is backward's.
  *
- * PyTorch marks a step of its optimizers by name and time (external_annotations, from 2.5 on).  In such a
- * step everything is the optimizer's, unless its stack says another phase, and the phase ends when the step
- * does.  Without marks it ends where a stack shows another phase.
+ * From 2.5 on PyTorch marks a step of its optimizers by name and time (external_annotations). In it
+ * everything is the optimizer's unless a stack says another phase.  Without marks the phase ends where a
+ * stack shows another one.
  */
 #ifndef VS_IMPORT_PHASES_H
 #define VS_IMPORT_PHASES_H

@@ -1,5 +1,8 @@
-/* pools.c - see pools.h.  The trace is gone through from its end, where the segments' pools are known. */
-#include "pools.h"
+/*
+ * pools.c - which pool each entry's memory was of (rewind.h): the trace is gone through from its end, where
+ * the segments' pools are known.
+ */
+#include "rewind.h"
 
 #include <stdlib.h>
 

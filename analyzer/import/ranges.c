@@ -1,8 +1,6 @@
 /*
- * ranges.c - the ranges that a snapshot marks (external_annotations), as far as they lie in its trace.
- *
- * What was over before the first entry is left out.  Of what was open then the begin may not be recorded: it
- * gets the first entry's time, as a range that a recording has must begin somewhere.
+ * ranges.c - the ranges that a snapshot marks (external_annotations), as far as they lie in its trace.  One
+ * that was open when the trace began, and whose begin is not recorded, gets the first entry's time.
  */
 #include "snapshot.h"
 
@@ -10,7 +8,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "trace/ledger/addresses.h"
 
 #define OPEN_MOST 64 /* ranges that were open when a trace began */
 
@@ -22,7 +19,7 @@ static int by_time(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-static bool same_name(const struct snapshot_range *a, const struct snapshot_range *b)
+bool ranges_same(const struct snapshot_range *a, const struct snapshot_range *b)
 {
     return a->device == b->device && a->length == b->length && memcmp(a->name, b->name, a->length) == 0;
 }
@@ -102,9 +99,9 @@ static void drop_earlier(struct snapshot *s, int64_t first)
         size_t open = kept;
         bool over = !r.begins && r.time_ns < first;
         while (over && open > 0 && kept - open < OPEN_MOST &&
-               (!s->ranges[open - 1].begins || !same_name(&s->ranges[open - 1], &r)))
+               (!s->ranges[open - 1].begins || !ranges_same(&s->ranges[open - 1], &r)))
             open--;
-        bool found = over && open > 0 && s->ranges[open - 1].begins && same_name(&s->ranges[open - 1], &r);
+        bool found = over && open > 0 && s->ranges[open - 1].begins && ranges_same(&s->ranges[open - 1], &r);
         if (!over)
             s->ranges[kept++] = r;
         else if (found) {

@@ -1,4 +1,4 @@
-/* rewind.c - see rewind.h. */
+/* rewind.c - goes back from a snapshot's end to what was there before its trace (rewind.h). */
 #include "rewind.h"
 
 #include <stdio.h>
@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "trace/ledger/addresses.h"
 
 #define CELL_WORK (64u << 20) /* cells that may be touched: a map has a handful */
 

@@ -1,19 +1,15 @@
 /*
- * rewind.h - what a device's allocator held before the first entry of its trace.
+ * rewind.h - what a device's allocator held before the first entry of its trace: each entry, undone from the
+ * last to the first, leads from the state at the end back to it.
  *
- *      segments, blocks        trace, backwards                      segments, blocks
- *      at the end        -->   alloc: it was not there before   -->  at the start
- *                              free_requested: it was
- *
- * PyTorch says what there is when the snapshot is taken; each entry of the trace, undone from the last to the
- * first, leads back to what was there before.  Memory of expandable segments comes and goes in parts, and it
- * may go in other parts than it came in.  So it is kept in cells: the pieces between all addresses at which
- * any part begins or ends.
+ * Memory of expandable segments may go in other parts than it came in.  So it is kept in cells: the pieces
+ * between all addresses at which any part begins or ends.
  */
 #ifndef VS_IMPORT_REWIND_H
 #define VS_IMPORT_REWIND_H
 
 #include "snapshot.h"
+#include "trace/ledger/spans.h"
 
 struct rewound_block {
     uint64_t address, size, stream;
@@ -47,5 +43,23 @@ void rewound_free(struct rewound *r);
 
 /* The first cell at or behind ADDRESS; CELLS where there is none. */
 size_t rewound_cell(const struct rewound *r, uint64_t address);
+
+/*
+ * Which pool of PyTorch's allocator the memory of each entry was of (pools.c).  Graph captures and MemPools
+ * have private ones.  A snapshot says the pool of each segment that it has at its end, and from PyTorch 2.12
+ * on each entry says it.  Before, it is known in segments that live to the end; of one that went back earlier
+ * nobody can say it, even where no segment of a private pool is left.
+ */
+struct pools {
+    struct vs_spans start[SNAPSHOT_DEVICES]; /* what there is before the first entry: the pool */
+    uint64_t unknown;                        /* requests of whose pool nothing is known */
+};
+
+/* Sets the pool of each event. */
+void pools_find(struct pools *p, struct snapshot *s);
+void pools_free(struct pools *p);
+
+/* Of what lived at ADDRESS before the first entry. */
+uint32_t pools_at_start(const struct pools *p, int device, uint64_t address);
 
 #endif

@@ -1,12 +1,10 @@
-/* roles.c - see roles.h. */
+/* roles.c - finds the roles of a snapshot's blocks (roles.h). */
 #include "roles.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "counts.h"
-#include "trace/event.h"
 
 struct finder {
     struct lives l;

@@ -1,16 +1,13 @@
 /*
- * skipped.c - entries that a snapshot lacks because its recording was told to skip them.
- *
- * From 2.11 on _record_memory_history takes skip_actions.  Without free_requested the free of a block is its
- * completion alone, and this is put right here.  What else was skipped shows, if at all, as entries that do
- * not fit to the end (rewind.h).
+ * skipped.c - entries that a snapshot lacks because its recording was told to skip them (skip_actions, from
+ * PyTorch 2.11 on). Without free_requested the free of a block is its completion alone, which is put right
+ * here.  What else was skipped shows, if at all, as entries that do not fit to the end.
  */
 #include "snapshot.h"
 
 #include <stdlib.h>
 
 #include "base/base.h"
-#include "trace/ledger/addresses.h"
 
 enum { ALLOCATED, REQUESTED }; /* what was the last of an address */
 

@@ -1,5 +1,5 @@
 /*
- * snapshot.c - see snapshot.h.
+ * snapshot.c - reads a snapshot into arrays (snapshot.h).
  *
  * What a hostile pickle shares (a trace that stands in its list a thousand times) is counted each time, and
  * there may not be more of anything than the file has bytes.
@@ -12,9 +12,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "labels.h"
 #include "trace/event.h"
-#include "trace/ledger/addresses.h"
 
 #define MEMORY_RATIO 64 /* values over bytes of the file: no opcode makes more of one byte */
 #define MEMORY_LEAST (64u << 20)

@@ -1,18 +1,13 @@
 /*
  * snapshot.h - a PyTorch memory snapshot as arrays: what happened, and what was there in the end.
  *
- * torch.cuda.memory._dump_snapshot writes a dict: `device_traces`, for each device the list of what its
- * allocator did, `segments`, the state when the snapshot was taken, and `allocator_settings`.  The trace may
- * begin in the middle of a run (recording was turned on late, or old entries were dropped); the state before
- * its first entry is found by going back from the end (rewind.h).
+ * The trace may begin in the middle of a run; rewind.h finds the state before its first entry.  From PyTorch
+ * 2.14 on host_traces and host_segments may have page-locked memory of the host.  It is the last device, and
+ * has segments alone: each gets one block as large as itself, which says that somebody uses the segment.
  *
- * From 2.14 on `host_traces` and `host_segments` have page-locked memory of the host, where that was asked
- * for (record_pinned_host_memory).  It is a device like the others, the last.  It has segments alone: each
- * gets one block as large as itself, which says no more than that somebody uses the segment.
- *
- * Sizes are bytes as the program requested them; the block may be larger.  An export of ours that did not
- * know the request says so (rounded).  Times are nanoseconds of the wall clock; PyTorch's own snapshots have
- * whole microseconds.
+ * Sizes are the bytes that were requested, and the block may be larger; an export of ours that did not know
+ * the request says so (rounded). Times are nanoseconds of the wall clock; PyTorch's own snapshots have whole
+ * microseconds.
  */
 #ifndef VS_IMPORT_SNAPSHOT_H
 #define VS_IMPORT_SNAPSHOT_H
@@ -21,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace/ledger/addresses.h"
 #include "unpickle.h"
 
 #define SNAPSHOT_DEVICES      64 /* the host included */
@@ -44,7 +40,7 @@ struct snapshot_event {
     uint64_t address, size, stream;
     uint32_t stack; /* 0: none; else stacks[stack - 1] */
     uint32_t label; /* 0: none; else labels[label - 1] */
-    uint32_t pool;  /* as a segment's; unknown where the entry does not say it; pools.h sets it then */
+    uint32_t pool;  /* as a segment's; unknown where the entry does not say it; pools.c sets it then */
     enum snapshot_action action;
     bool rounded;    /* an export of ours that knew no request: its size is the block's */
     bool driver;     /* likewise, of a block: memory that no allocator of PyTorch's asked for */
@@ -168,8 +164,31 @@ bool snapshot_frame(const struct snapshot *s, uint32_t stack, size_t i, struct s
 
 /* Reads the ranges that S's annotations mark, as far as they lie in its trace (ranges.c). */
 void ranges_read(struct snapshot *s);
+/* Whether two ends are of a range of the same name. */
+bool ranges_same(const struct snapshot_range *a, const struct snapshot_range *b);
 /* Puts a request before each completion in T that has none, if one of a block that T allocates has none;
  * whether it is so (skipped.c). */
 bool skipped_requests(struct snapshot_trace *t);
+
+/*
+ * What a program said of blocks in words of its own (labels.c): torch.cuda.memory._set_memory_metadata sets a
+ * text that each later entry of the thread has (user_metadata); _annotate_tensor makes an entry `annotate`,
+ * for the block that begins at its address.  The first text of a block is its label; what lived before the
+ * trace has none.
+ */
+struct labels {                   /* while a snapshot is read */
+    struct vs_table texts, pairs; /* hashes: of labels, of them with a stack */
+    struct vs_table last; /* by address: the entry that allocated there last, of the trace that is read */
+};
+
+/* E has TEXT (NULL: none) for a label, if it has no other. */
+void labels_take(struct labels *l, struct snapshot *s, struct snapshot_event *e,
+                 const struct pickle_value *text);
+/* E of T allocates; and TEXT is said of what is at ADDRESS then. */
+void labels_allocated(struct labels *l, const struct snapshot_trace *t, const struct snapshot_event *e);
+void labels_annotate(struct labels *l, struct snapshot *s, struct snapshot_trace *t, uint64_t address,
+                     const struct pickle_value *text);
+void labels_end_trace(struct labels *l);
+void labels_free(struct labels *l);
 
 #endif

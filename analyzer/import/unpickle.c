@@ -1,7 +1,4 @@
-/*
- * unpickle.c - see unpickle.h: the opcodes that make data, the refusal of all others, and what a caller asks
- * of the values.  The machine that they drive is in unpickle_stack.h.
- */
+/* unpickle.c - reads a pickle's opcodes, refuses those that are no data, and looks values up (unpickle.h). */
 #include "unpickle.h"
 
 #include <stdio.h>

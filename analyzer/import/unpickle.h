@@ -1,18 +1,14 @@
 /*
  * unpickle.h - reads a pickle that holds nothing but data: numbers, texts, lists, tuples and dicts.
  *
- * A pickle is a program for a small stack machine, and in Python's own reader it may call any function.  This
- * reader knows the opcodes of protocols 2 to 5 that make data, and refuses every other one by name, so
- * nothing in the file is ever looked up or called.
+ * Python's own reader may call any function that a pickle names.  This one knows the opcodes of protocols 2
+ * to 5 that make data and refuses every other, so nothing in the file is ever looked up or called.
  *
- *      bytes --unpickle_read--> values that refer to each other --unpickle_get, unpickle_item--> the caller
+ * What a hostile file can do is bounded: there is no recursion, and all that opcodes make is held against a
+ * limit.  A memo entry is a reference, so sharing multiplies nothing here, but a caller that walks the values
+ * must bound its own walk: a list may hold itself.
  *
- * What a hostile file can do is bounded.  There is no recursion: containers are built on a stack of marks, so
- * nesting costs a few bytes a level.  An opcode makes at most a few dozen bytes of values, and all of them
- * together are held against a limit.  A memo entry is a reference, so sharing multiplies nothing here, but a
- * caller that walks the values must bound its own walk: a list may hold itself.
- *
- * Not thread-safe.  Texts point into the caller's bytes and are not terminated by a zero.
+ * Not thread-safe.  Texts point into the caller's bytes and do not end with a zero.
  */
 #ifndef VS_IMPORT_UNPICKLE_H
 #define VS_IMPORT_UNPICKLE_H

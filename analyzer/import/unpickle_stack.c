@@ -1,4 +1,4 @@
-/* unpickle_stack.c - see unpickle_stack.h. */
+/* unpickle_stack.c - the stack machine of a pickle (unpickle_stack.h). */
 #include "unpickle_stack.h"
 
 #include <stdarg.h>

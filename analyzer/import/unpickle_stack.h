@@ -1,13 +1,11 @@
 /*
  * unpickle_stack.h - the stack machine that a pickle is a program for: its memory, its stack with marks, and
- * the containers that are made of what lies on it.
+ * the containers that are made of what lies on it.  For unpickle.c alone.
  *
  *      } ( "a" 1 "b" 2 u      a dict, a mark, four values; what is above the mark goes into the dict below
  *
- * Every array and value is charged against the limit that the caller of unpickle_read gave.  Functions that
- * return int give 0, or -1 with the reason said (unpickle_fail).
- *
- * Only unpickle.c, which has the opcodes, and unpickle_stack.c include this header.
+ * Every array and value is charged against the limit that unpickle_read was given.  Functions that return int
+ * give 0, or -1 with the reason said (unpickle_fail).
  */
 #ifndef VS_IMPORT_UNPICKLE_STACK_H
 #define VS_IMPORT_UNPICKLE_STACK_H
