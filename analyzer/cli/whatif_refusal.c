@@ -8,7 +8,6 @@
 #include "analysis/oom.h"
 #include "base/units.h"
 #include "edit/refusal.h"
-#include "edit/shaken.h"
 #include "read/ooms.h"
 #include "read/steps.h"
 #include "whatif/remedies.h"

@@ -1,4 +1,4 @@
-/* answer.c - see answer.h. */
+/* answer.c - replays an edited program under each allocator (answer.h). */
 #include "answer.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* build.c - see build.h. */
-#include "build.h"
+/* build.c - makes an edited program (apply.h). */
+#include "apply.h"
 
 #include <stdlib.h>
 #include <string.h>

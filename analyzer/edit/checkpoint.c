@@ -5,28 +5,25 @@
  *      forward    | unit 0 |  unit 1  |        what it would have saved is freed at the unit's end
  *      backward   | unit 1 again | backward of unit 1 | unit 0 again | ...
  *
- * There are three kinds of outputs of a unit.  An output that later units save dies in backward before the
- * unit's own backward begins: it stays as it is, and is not made again.  An output that nobody saves is a
- * temporary that lives on behind the unit, such as one that a U-Net scales up: it is not made again either.
- * The next unit's checkpoint may keep it, as it does where weights are frozen and nothing else saves what
- * they are given.  No recording says so, and at the high end it is kept.  Where there is neither, the unit
- * saves its output itself, as a unit that ends with a ReLU in place does: it is the first block that backward
- * frees.  It stays up to the unit's backward, and is made again.
+ * What becomes of a unit's output:
  *
- * The second forward is the recorded one, block by block, and what was saved lives from there on as recorded.
+ *  - Later units save it: it dies in backward before the unit's own backward begins, and is not made again.
+ *  - Nobody saves it, as one that a U-Net scales up: it is a temporary that lives on behind the unit, and is
+ * not made again.  The next unit's checkpoint may keep it, as it does where weights are frozen.  No recording
+ * says so; at the high end it is kept.
+ *  - The unit saves it itself, as one that ends with a ReLU in place: it is the first block that backward
+ * frees. It stays up to the unit's backward, and is made again.
  *
- * Nothing says how long what is not saved any more lives in the first forward: to the end of the unit, or
- * only until the next call has made something of it.  A call is what one call stack makes, one block after
- * the other; the largest of them is what it gives.  Likewise in backward: a node frees what the first forward
- * saved at its end, and what was made again as soon as it has used it (a linear layer's input before its
- * bias's gradient).
+ * The second forward is the recorded one, block by block.  No recording says how long a block lives in the
+ * first forward that is not saved any more: to the end of the unit (the high end), or until the next call has
+ * made something of it.  A call is what one call stack makes; the largest block of them is what it gives.  In
+ * backward a node frees what the first forward saved at its end, and what was made again as soon as it has
+ * used it.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "apply.h"
-#include "stacks.h"
-#include "unit_names.h"
 
 #define SMALL (UINT64_C(64) << 10) /* no unit's output */
 

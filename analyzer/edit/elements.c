@@ -1,12 +1,12 @@
 /*
- * elements.c - see elements.h.
+ * elements.c - what an element of a block takes, and which blocks are copies that autocast made (apply.h).
  *
- * Under autocast parameters are fp32, and forward copies each to 16 bits once and keeps the copy to the end
- * of the pass.  A copy has its parameter's shape; since data can have the same one, no more are taken for
- * copies at a time than there are parameters.  A layer's input is copied each time that a layer takes it: one
- * and the same call makes the copy, and then the output.
+ * Under autocast forward copies each fp32 parameter to 16 bits once and keeps the copy to the end of the
+ * pass.  Data can have a parameter's shape, so no more blocks are taken for copies at a time than there are
+ * parameters.  A layer's input is copied each time that a layer takes it: one and the same call makes the
+ * copy, and then the output.
  */
-#include "elements.h"
+#include "apply.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
  * gradients.c - edits of when gradients live.
  *
- * The node of autograd that makes a parameter's gradient hands it to the node that accumulates, which runs as
- * soon as the first one is done, before any other.  So whatever happens to a gradient then happens before the
- * next block that another node makes, which has another call stack:
+ * Autograd's node that makes a parameter's gradient hands it to the node that accumulates, which runs before
+ * any other.  So what happens to a gradient happens before the next block of another node, which has another
+ * call stack:
  *
  *      born g (node 7)   born x (node 7)   |here|   born y (node 6)
  */

@@ -5,13 +5,13 @@
  *      recorded   logits |L  L' ...|   backward |G  G' ...  W  D|
  *      fused      logits |D  W  C| -C  backward |               |
  *
- * L are logits, G their gradient, W the gradient of the layer's weight and D that of its input; C is a chunk
- * of logits, of at most 2048 tokens.  How many it has the kernel chooses: where the shapes are known its own
- * code is asked (kernels/cuda/chunk.c), else half of that is the least.  Which products it takes in 16 bits,
- * its own or a library's, depends on the GPU; either has a chunk.
+ * L are logits, G their gradient, W the gradient of the layer's weight, D that of its input, C a chunk of
+ * logits.  How many tokens a chunk has the kernel chooses: where the shapes are known its own code is asked
+ * (kernels/cuda/chunk.c), else it is taken as 1024 to 2048. Whether it takes its own products of 16 bits or a
+ * library's depends on the GPU.
  *
- * What fused losses do is the same in the libraries that have one (this one's own, Liger, cut cross-entropy's
- * gradients are made in backward, which takes less); their chunks are others.
+ * Other libraries' fused losses do the same with other chunks; cut cross-entropy makes gradients in backward,
+ * which takes less.
  */
 #include <chunk.h>
 #include <inttypes.h>
@@ -19,7 +19,6 @@
 #include <stdlib.h>
 
 #include "apply.h"
-#include "elements.h"
 
 #define TOKENS_MOST  2048
 #define TOKENS_LEAST 1024

@@ -1,7 +1,7 @@
 /*
  * optimizer.c - edits of the optimizer's step: temporaries and states.
  *
- * PyTorch's foreach implementation of Adam makes a list, sqrt(second moment) of every parameter, and frees it
+ * PyTorch's foreach implementation of Adam makes sqrt(second moment) of every parameter, and frees the list
  * at the end.  The other one, foreach=False, makes two of one parameter at a time, and still has the last one
  * of the parameter before:
  *
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 #include "apply.h"
-#include "elements.h"
 
 #define SCALE_BLOCK 256  /* elements of a state in 8 bits that share a scale */
 #define EIGHT_LEAST 4096 /* elements; states of less stay as they are */

@@ -1,8 +1,8 @@
 /*
  * program.c - reads a program and says what its blocks are for (program.h).
  *
- * What PyTorch itself said counts first.  It is not asked at every step, so the rest follows from where a
- * block was born and where it died:
+ * What PyTorch itself said counts first.  It is not asked at every step; the rest follows from where a block
+ * was born and where it died:
  *
  *      backward .. after it, as large as a parameter       gradient
  *      optimizer .. the same optimizer's step              temporary of it
@@ -16,8 +16,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "stacks.h"
 
 #define SMALL     (UINT64_C(1) << 20)
 #define ROLE_MOST 4

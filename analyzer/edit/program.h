@@ -5,10 +5,8 @@
  *               where another phase begins there is an event more (MOMENT_PHASE), which edits leave
  *      blocks   how large, what for (kind), in which unit of the model, by which call stack
  *
- * An edit makes another program of one (build.h), so edits can follow each other.  What is the same for all
- * of them, names of phases and what is known of call stacks, is in struct edit_facts, which they share.
- *
- * Sizes are bytes.  Not thread-safe; a program that nobody changes can be read by several threads.
+ * An edit makes another program of one, so edits can follow each other; struct edit_facts is the same for all
+ * of them.  Sizes are bytes.  Not thread-safe; a program that nobody changes can be read by several threads.
  */
 #ifndef VS_EDIT_PROGRAM_H
 #define VS_EDIT_PROGRAM_H
@@ -146,5 +144,29 @@ struct sizes program_sizes(const struct program *p, unsigned kinds, uint64_t lea
 uint32_t *program_steps(const struct program *p);
 /* Bytes of all blocks of a kind that live at once, at the most. */
 uint64_t program_most(const struct program *p, enum edit_kind kind);
+
+/* ---- call stacks (stacks.c) ---- */
+
+/* 0, or -1 with t->why. */
+int stacks_read(struct trace *t, struct edit_facts *facts);
+/* Which unit each stack of P is in, into its FACTS. */
+void stacks_find_units(const struct program *p, struct edit_facts *facts);
+/* By layer the number of its unit, whose name is the first LENGTHS[layer] bytes of the layer's path, of *N;
+ * EDIT_NO_UNIT for 0.  They are numbered in the order in which forward came to them.  The caller frees it. */
+uint16_t *stacks_units(const struct program *p, const size_t *lengths, uint16_t *n);
+
+/* ---- which part of a module's path names the layer that is checkpointed, or sharded (unit_names.c) ---- */
+
+#define UNITS_MOST 4096 /* what a model has beyond that is in no unit */
+
+/* LENGTHS[i]: that of the unit's name in PATHS[i]; 0: it is in none.  Of the N paths none stands twice. */
+void unit_names_find(const char *const *paths, size_t n, size_t *lengths);
+
+/* How much of PATH is a module whose path is PATTERN, name by name, with * for a part of one; 0: none. */
+size_t unit_names_match(const char *path, const char *pattern);
+
+/* "ConvNeXt.features.*.*": the first LENGTH bytes of PATH without its modules' numbers.  The caller frees it.
+ */
+char *unit_names_pattern(const char *path, size_t length);
 
 #endif

@@ -1,15 +1,49 @@
-/* refusal.c - see refusal.h. */
+/* refusal.c - asks allocators and changes of the program about a refused request (refusal.h). */
 #include "refusal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "answer.h"
-#include "shaken.h"
 #include "base/units.h"
 #include "read/tape.h"
 
-#define BEST 4 /* single changes of which pairs are tried where none is enough */
+#define SHAKEN_UNIT 512
+#define SHAKEN_LEAST                                                                                         \
+    (UINT64_C(1) << 20) /* smaller ones have a pool of their own, and are many to a segment */
+#define BEST 4          /* single changes of which pairs are tried where none is enough */
+
+/* ---- sizes that differ a little ---- */
+
+/* A number that is the same for the same size and draw, and looks like none of its neighbours' (splitmix64).
+ */
+static uint64_t drawn(uint64_t size, unsigned draw)
+{
+    uint64_t x = size + (draw + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static uint64_t shaken(uint64_t size, unsigned draw)
+{
+    uint64_t most = size / SHAKEN_PART / SHAKEN_UNIT;
+    if (size <= SHAKEN_LEAST || !most)
+        return size;
+    return size - most * SHAKEN_UNIT + drawn(size, draw) % (2 * most + 1) * SHAKEN_UNIT;
+}
+
+struct edit_block *shaken_blocks(const struct program *p, unsigned draw)
+{
+    struct edit_block *blocks = xrealloc(NULL, (p->block_count + 1) * sizeof *blocks);
+    if (p->block_count)
+        memcpy(blocks, p->blocks, p->block_count * sizeof *blocks);
+    for (size_t i = 0; i < p->block_count; i++)
+        blocks[i].size = shaken(blocks[i].size, draw);
+    return blocks;
+}
+
+/* ---- a program that ends with a request ---- */
 
 struct asking {
     struct program from;

@@ -2,11 +2,10 @@
  * refusal.h - a run that ended in an out-of-memory: would another allocator, or a change of the program, have
  * let that request pass?
  *
- * The program up to the refusal is replayed as it is under each allocator, and edited under the one that it
- * ran with.  Each replay may hold what the run could: its limit, or what it held then and what the driver had
- * free.
- * What passes only where blocks happen to fit is no advice: it must pass with a 100th of the memory to spare,
- * and with sizes that are a little off (shaken.h).  Nothing is said of what comes after the request.
+ * The program up to the refusal is replayed under each allocator as it is, and edited under its own.  A
+ * replay may hold what the run could: its limit, or what it held then and what the driver had free.  What
+ * passes only where blocks happen to fit is no advice: it must pass with a 100th of the memory to spare, and
+ * with sizes that are a little off.  Nothing is said of what comes after the request.
  */
 #ifndef VS_EDIT_REFUSAL_H
 #define VS_EDIT_REFUSAL_H
@@ -14,6 +13,14 @@
 #include "edits.h"
 #include "replay/feed.h"
 #include "read/ooms.h"
+
+#define SHAKEN_DRAWS 8
+#define SHAKEN_PART  100 /* a size is up to a 100th of it larger or smaller */
+
+/* Blocks of P, in draw DRAW, as an array of their own.  Equal sizes stay equal; small ones stay as they are.
+ * Whether a request passes can hang on one block that happens to fit a hole of its size; another batch,
+ * library or GPU has other sizes, and that luck is gone. */
+struct edit_block *shaken_blocks(const struct program *p, unsigned draw);
 
 enum refusal_verdict { REFUSAL_PASSES, REFUSAL_MAY_PASS, REFUSAL_LUCKY, REFUSAL_SHORT };
 

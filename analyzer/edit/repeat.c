@@ -4,11 +4,9 @@
  *      recorded   | inputs forward backward | optimizer |
  *      N batches  | inputs forward backward | inputs forward backward | ... | optimizer |
  *
- * What comes and goes before the program's first forward is its setup, and an evaluation before a step's
- * forward is the program's, not a batch's: neither is repeated.
- *
- * Each has the recorded size.  The gradients of the first live on; those of the others are added to them and
- * freed.  From the third on nothing changes any more, so no more than three are replayed.
+ * Not repeated are the setup before the program's first forward, and an evaluation before a step's forward.
+ * The gradients of the first batch live on; those of the others are added to them and freed.  From the third
+ * on nothing changes any more, so no more than three are replayed.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,17 +1,15 @@
 /*
  * scale.c - more or fewer samples or tokens: sizes of blocks, by what they are for.
  *
- * What a step makes for its data grows with the data; parameters, gradients and states do not.  One recording
- * does not say of every block which it is.  A block that backward makes as large as a parameter may be a part
- * of a gradient.  A block that outlives its step may be an output that is kept, or a table.  At the low end
- * such a block stays and at the high end it grows (where data shrink, the other way round).  Several
- * recordings of different sizes say more.
+ * What a step makes for its data grows with the data; parameters, gradients and states do not.  Of some
+ * blocks a recording does not say which they are: one that backward makes as large as a parameter may be a
+ * part of a gradient, one that outlives its step an output that is kept, or a table.  At the low end such a
+ * block stays and at the high end it grows (where data shrink, the other way round).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "apply.h"
-#include "scale.h"
 
 #define MOST 0x1p50 /* bytes at once; sums of more have no meaning */
 

@@ -1,14 +1,15 @@
 /*
  * shard.c - ZeRO: states (stage 1), gradients (2) and parameters (3) in shares of N ranks, as PyTorch itself
- * has it.
+ * has it.  Other libraries (DeepSpeed) have other buffers; what a communication library takes of the device
+ * is not in it.
  *
  * Stage 1 is DDP with ZeroRedundancyOptimizer.  Each parameter's states are one rank's as a whole: the low
  * end has those of the rank with the fewest, the high end those of the one with the most.  DDP keeps a copy
  * of all gradients in buckets.  At the low end gradients are views of them (gradient_as_bucket_view), at the
  * high end blocks beside them, and the first step's one bucket is still there, as NCCL may keep it.
  *
- * Stages 2 and 3 are fully_shard, where each unit of the model is sharded by itself and what is in no unit
- * together:
+ * Stages 2 and 3 are fully_shard: each unit of the model is sharded by itself, and what is in no unit
+ * together.
  *
  *      forward     | rest whole | unit 0 whole | unit 1 whole ...      in stage 2 they stay
  *      backward    | unit 1 whole | unit 0 whole ...
@@ -16,9 +17,6 @@
  * What is gathered arrives in flat buffers, gradients are whole until their unit is through, and the next
  * unit is gathered ahead: at the low end there is none of that, at the high end four times the largest unit,
  * and in backward twice the rest.
- *
- * What a communication library takes of the device is none of PyTorch's allocators.  Other libraries
- * (DeepSpeed) have other buffers.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,7 @@
 /*
- * stacks.c - reads the call stacks: see stacks.h.
- *
- * A unit is a repeated part of the model, as the paths of its modules say (unit_names.c).
+ * stacks.c - what call stacks tell of blocks: the unit of the model, and how the optimizer works (program.h).
  */
-#include "stacks.h"
+#include "program.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +11,6 @@
 #include "base/shown.h"
 #include "read/stacks.h"
 #include "trace/journal/journal.h"
-#include "unit_names.h"
 
 /* ---- layers and frames ---- */
 

@@ -1,10 +1,9 @@
 /*
  * types.c - the program in bf16: parameters, gradients, states and activations that are wider.
  *
- * A block of a wider type has as many elements of 2 bytes; whole numbers stay as they are.  What a program in
- * fp32 makes is not all of what it makes in 16 bits: attention goes by another kernel, norms, softmaxes and
- * losses may copy to fp32.  No recording in fp32 says so, hence of such blocks there is an interval, by where
- * they are made:
+ * A block of a wider type has as many elements of 2 bytes; whole numbers stay as they are.  In 16 bits
+ * attention goes by another kernel, and norms, softmaxes and losses may copy to fp32. No recording in fp32
+ * says so, hence of such blocks there is an interval, by where they are made:
  *
  *      parameters, gradients, states            half                  attention, fused       1/3 to 3/4
  *      data in a repeated layer                 half                  attention, in parts    1/4 to 5/4
@@ -22,8 +21,6 @@
 #include <string.h>
 
 #include "apply.h"
-#include "elements.h"
-#include "scale.h"
 
 #define SLACK 100 /* of what is saved one in so many is what other kernels may need beside it */
 

@@ -1,8 +1,9 @@
 /*
- * unit_names.c - see unit_names.h.
+ * unit_names.c - finds the units of a model: the modules that are checkpointed, or sharded, as a whole
+ * (program.h).
  *
  * A unit is one of a list of modules, as their numbers say: alone (layers.3), or behind an underscore or a
- * hyphen (encoder_layer_3, block2-0).  Where lists lie in each other it depends on what is between them:
+ * hyphen (encoder_layer_3, block2-0). Where lists lie in each other it depends on what is between them:
  *
  *      T5.encoder.block.0.layer.1.wi      T5.encoder.block.0       a name: the outer one
  *      Mixtral.layers.0.mlp.experts.3     Mixtral.layers.0         likewise
@@ -12,19 +13,14 @@
  *      ConvNeXt.classifier.2              -                        the same, where the model has better lists
  *
  * A number right behind a letter (down1) is a unit's where several modules have that name, with modules in
- * them, and no such list is in them.  Elsewhere it is none (layer1 of a ResNet, block2, conv1).
- *
- * The paths are those that something was recorded of: a module in which nothing was ever made is not known.
+ * them, and no such list is in them.  Elsewhere it is none (layer1 of a ResNet, block2, conv1). A module in
+ * which nothing was ever made is not known.
  */
-#include "unit_names.h"
+#include "program.h"
 
 #include <ctype.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/base.h"
 
 #define NONE UINT32_MAX
 

@@ -3,7 +3,7 @@
  * doubled).
  *
  * The columns are those of the views `allocation` and `event` (vramscope(5)); what is unknown is an empty
- * field. Names are made harmless (base/shown.h), and a field that a spreadsheet would take for a formula
+ * field.  Names are made harmless (base/shown.h), and a field that a spreadsheet would take for a formula
  * begins with '.
  */
 #include <inttypes.h>

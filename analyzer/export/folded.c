@@ -2,7 +2,7 @@
  * folded.c - folded call stacks, for flame graph programs: flamegraph.pl (github.com/brendangregg/FlameGraph,
  * whose head defines the format), speedscope, inferno, Perfetto.
  *
- * A line is the names of a stack's frames, outermost first, and its bytes. A stack may stand in several
+ * A line is the names of a stack's frames, outermost first, and its bytes.  A stack may stand in several
  * lines, which readers add up:
  *
  *      train.py:41 main;model.py:12 Model.forward;torch/nn/functional.py:3504 cross_entropy 1644167168

@@ -13,7 +13,7 @@
  *      bytes that no allocation explains (held    likewise: the rest
  *      before the recording, or lost)
  *
- * So after every event the living blocks add up to what the recording had as allocated. Handles (of arrays,
+ * So after every event the living blocks add up to what the recording had as allocated.  Handles (of arrays,
  * of physical memory) are no addresses: what they stand for gets an address in a region that no device has.
  */
 #ifndef VS_EXPORT_HEAP_H

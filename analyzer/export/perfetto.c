@@ -1,5 +1,5 @@
 /*
- * perfetto.c - a trace for Perfetto (ui.perfetto.dev): curves of memory over phases and allocations. The
+ * perfetto.c - a trace for Perfetto (ui.perfetto.dev): curves of memory over phases and allocations.  The
  * format is github.com/google/perfetto's protos/perfetto/trace; docs/reference/synthetic-track-event.md there
  * says which fields to use.
  *
@@ -12,7 +12,7 @@
  *        python 4711                           slices: phases and ranges of a thread
  *
  * Slices of one track must lie within each other: a range that does not goes to another track of the same
- * name, which Perfetto draws below. Times are the wall clock's, and the numbers of tracks are made from the
+ * name, which Perfetto draws below.  Times are the wall clock's, and the numbers of tracks are made from the
  * process, so `cat` joins the traces of one host.
  */
 #include "perfetto.h"

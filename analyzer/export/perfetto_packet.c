@@ -1,5 +1,5 @@
 /*
- * perfetto_packet.c - the packets of a trace of Perfetto's. Texts and call stacks are written once and
+ * perfetto_packet.c - the packets of a trace of Perfetto's.  Texts and call stacks are written once and
  * referred to by number.
  */
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /*
  * pickle.h - writes pickles, as much of them as a snapshot of PyTorch's allocator needs.
  *
- * CPython's Lib/pickletools.py defines the format: opcodes for a machine with a stack and a memo. We write
+ * CPython's Lib/pickletools.py defines the format: opcodes for a machine with a stack and a memo.  We write
  * protocol 4's opcodes for booleans, numbers, texts, lists, tuples and dicts: no class is among them, so any
- * unpickler may read it, and PyTorch's page in JavaScript can. Texts have to be UTF-8.
+ * unpickler may read it, and PyTorch's page in JavaScript can.  Texts have to be UTF-8.
  */
 #ifndef VS_EXPORT_PICKLE_H
 #define VS_EXPORT_PICKLE_H

@@ -1,8 +1,8 @@
 /*
- * pprof.c - a profile for pprof, Go's viewer of profiles. The format is github.com/google/pprof's
+ * pprof.c - a profile for pprof, Go's viewer of profiles.  The format is github.com/google/pprof's
  * proto/profile.proto, compressed by gzip.
  *
- * A sample has two values, inuse_objects and inuse_space, as Go's heap profiles have. Its labels are device,
+ * A sample has two values, inuse_objects and inuse_space, as Go's heap profiles have.  Its labels are device,
  * phase, category, library, layer and role: `pprof -tagfocus=device=cuda:0`, `-tagroot=phase`.
  */
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
  * proto.h - writes Protocol Buffers, the encoding of Perfetto's and pprof's files
- * (protobuf.dev/programming-guides/encoding), without generated code or a library. A message in a message is
+ * (protobuf.dev/programming-guides/encoding), without generated code or a library.  A message in a message is
  * begun and ended; its length is put before it then.
  */
 #ifndef VS_EXPORT_PROTO_H

@@ -1,6 +1,6 @@
 /*
  * pytorch.c - a snapshot of PyTorch's allocator, as torch.cuda.memory._snapshot() makes it, for
- * docs.pytorch.org/memory_viz, torch.cuda._memory_viz and others. The format is what
+ * docs.pytorch.org/memory_viz, torch.cuda._memory_viz and others.  The format is what
  * torch/utils/viz/MemoryViz.js and torch/cuda/_memory_viz.py read and torch/csrc/cuda/memory_snapshot.cpp
  * writes: a dict.
  *

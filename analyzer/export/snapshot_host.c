@@ -1,8 +1,8 @@
 /*
  * snapshot_host.c - page-locked memory of the host in a snapshot.
  *
- * PyTorch has segments of one block each, registered memory likewise. Here each piece that the driver gave or
- * registered is such a segment, whoever asked for it.
+ * PyTorch has segments of one block each, registered memory likewise.  Here each piece that the driver gave
+ * or registered is such a segment, whoever asked for it.
  */
 #include <stdlib.h>
 

@@ -6,7 +6,6 @@
 
 #include "answers.h"
 #include "edit/refusal.h"
-#include "edit/shaken.h"
 #include "read/tape.h"
 #include "replay/replay.h"
 

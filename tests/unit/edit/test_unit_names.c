@@ -1,7 +1,7 @@
 /* test_unit_names.c - which modules of a model are its layers, by the paths of modules alone. */
 
 #include "unit/test.h"
-#include "edit/unit_names.h"
+#include "edit/program.h"
 
 enum { PATHS = 32 };
 
