@@ -9,7 +9,7 @@
 #define VS_IMPORT_REWIND_H
 
 #include "snapshot.h"
-#include "trace/ledger/spans.h"
+#include "trace/ledger/addresses.h"
 
 struct rewound_block {
     uint64_t address, size, stream;
