@@ -233,7 +233,7 @@ static void take_event(struct program *p, const struct tape_event *e)
     else if (what == MOMENT_DIED)
         p->blocks[e->id].died = at;
     *PUSH(p->events, p->event_count) =
-        (struct trace_moment){.block = e->id, .phase = e->phase, .what = (uint8_t)what};
+        (struct trace_moment){.block = e->id, .phase = e->phase, .what = (uint16_t)what};
 }
 
 static void take_events(struct program *p, const struct trace_tape *tape)

@@ -16,10 +16,10 @@
 #define BLOCK_NEVER UINT32_MAX
 
 enum trace_moment_what { MOMENT_BORN, MOMENT_DIED, MOMENT_STEP, MOMENT_REFUSED, MOMENT_PHASE };
-struct trace_moment {
-    uint32_t block; /* of BORN and DIED; of REFUSED: index into the tape's refusals */
-    uint16_t phase; /* index into phase_names */
-    uint8_t what;
+struct trace_moment { /* without a gap, as programs are compared byte by byte */
+    uint32_t block;   /* of BORN and DIED; of REFUSED: index into the tape's refusals */
+    uint16_t phase;   /* index into phase_names */
+    uint16_t what;
 };
 
 enum edit_kind {

@@ -577,6 +577,7 @@ const struct trace_tape *trace_tape_to(struct trace *t, int64_t device, int64_t 
         return NULL;
     }
     t->tapes = kept;
+    t->forget_tapes = trace_forget_tapes;
     return &kept->tape;
 }
 

@@ -19,7 +19,6 @@
 #include "core/contracts.h"
 #include "guard.h"
 #include "sql.h"
-#include "tape.h"
 #include "trace/database.h"
 #include "trace/store/files.h"
 
@@ -226,9 +225,16 @@ static int load_small(struct trace *t)
     return trace_load_extent(t);
 }
 
+/* What was read on demand. */
+static void forget(struct trace *t)
+{
+    if (t->forget_tapes)
+        t->forget_tapes(t);
+}
+
 int trace_reload(struct trace *t)
 {
-    trace_forget_tapes(t);
+    forget(t);
     t->phase_count = t->phase_name_count = 0;
     free(t->phases);
     free(t->phase_names);
@@ -297,7 +303,7 @@ int trace_open_brief(struct trace *t, const char *path, int64_t process)
 
 void trace_close(struct trace *t)
 {
-    trace_forget_tapes(t);
+    forget(t);
     trace_disconnect(t);
     free(t->process_names);
     for (size_t i = 0; i < t->text_count; i++)

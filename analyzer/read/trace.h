@@ -112,6 +112,7 @@ enum trace_end {
 
 struct trace;
 typedef int trace_find(struct trace *t);
+typedef void trace_forget(struct trace *t);
 
 struct trace {
     struct sqlite3 *db;
@@ -168,7 +169,8 @@ struct trace {
     size_t phase_name_count;
     char **texts; /* owned */
     size_t text_count;
-    struct kept_tape *tapes; /* the history of devices, as far as it was read (tape.c) */
+    struct kept_tape *tapes;    /* the history of devices, as far as it was read (tape.c) */
+    trace_forget *forget_tapes; /* NULL: there is none */
 };
 
 #define TRACE_OOMS 8

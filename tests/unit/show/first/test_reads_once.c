@@ -5,7 +5,7 @@
 
 #include "unit/test.h"
 #include "show/first/first.h"
-#include "trace/schema_version.h"
+#include "trace/database.h"
 
 #define KIB(n) ((n)*2) /* x512 */
 enum { BLOCK = 20, BLOCK_GONE, STEP = 33, FORWARD = 1, BACKWARD, STEPS = 3, LAYERS = 4 };
