@@ -1,15 +1,12 @@
 /*
- * bands.h - the phases of a plot over time: flattens ranges into bands, then fits these to a picture's
- * columns.
+ * bands.h - the phases of a plot over time: flattens ranges, which are nested and of several threads, into
+ * bands side by side, then fits these to a picture's columns.  A column with several phases has that of its
+ * greatest allocated.
  *
- *      ranges (nested, of several threads)  -->  bands, side by side
- *      --> bands of whole columns; in a column with several phases, the phase of its greatest allocated value
- *
- * If several ranges are open, the phase is that of the thread that opened a range last.  When that thread has
- * none open any more, it is that of the thread that opened one before it.  Of that thread's ranges markers
- * come before NVTX before automatic ones, and the innermost before the others.  A phase ends with its range.
- * Where no range is open the events' own phases are used (backward under plain LD_PRELOAD), from the first to
- * the last of a run of events with the same phase.  Phase 0 (none) is a gap.
+ * The phase is that of the thread that opened a range last; when it has none open any more, of the one
+ * before it.  Of its ranges markers come before NVTX before automatic ones, and the innermost before the
+ * others.  Where no range is open the events' own phases are used (backward under plain LD_PRELOAD), from
+ * the first to the last of a run of events with the same phase.  Phase 0 (none) is a gap.
  */
 #ifndef VS_ANALYSIS_BANDS_H
 #define VS_ANALYSIS_BANDS_H

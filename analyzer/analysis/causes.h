@@ -1,16 +1,14 @@
 /*
- * causes.h - the causes of a device's peak: the figures behind the sentences on the first screen of a
- * report.
+ * causes.h - the causes of a device's peak: the figures behind the sentences on the first screen of a report.
  *
- *      logits        bytes that were born in logits and lived at the peak, if the peak would be lower
- *                    without them (savings.h)
- *      temporaries   bytes that lived at a peak in optimizer and that this optimizer step both makes and
- *                    frees; by call stack, as PyTorch's foreach implementations are known by their names
- *      left          bytes that lived at a peak outside of optimizer and that backward made before the peak's
- *                    step: gradients, if the program keeps them while it computes the next loss
+ *      logits        born in logits and alive at the peak, if that would be lower without them (savings.h)
+ *      temporaries   alive at a peak in optimizer, and both made and freed by that optimizer step; by call
+ *                    stack, as PyTorch's foreach implementations are known by their names
+ *      left          alive at a peak outside of optimizer, and made by backward before the peak's step:
+ *                    gradients, if the program keeps them while it computes the next loss
  *
- * All are measured, and none is guessed from sizes.  A figure below a twentieth of the peak did not cause
- * it, and is 0 here.  Memory that grows from step to step (growth.h) is not counted as left.
+ * All are measured bytes.  A figure below a twentieth of the peak did not cause it, and is 0.  What grows
+ * from step to step (growth.h) is not counted as left.
  */
 #ifndef VS_ANALYSIS_CAUSES_H
 #define VS_ANALYSIS_CAUSES_H

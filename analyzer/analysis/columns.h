@@ -1,13 +1,11 @@
 /*
- * columns.h - reduces a curve to the columns of a picture without hiding a peak.
+ * columns.h - reduces a curve to the columns of a picture without hiding a peak: each keeps the minimum and
+ * the maximum in it, including the value carried in from the left.  Points may come in any order and more
+ * than once.
  *
- * Each column keeps the minimum and the maximum of the curve inside it, including the value carried in from
- * the left, so the greatest column equals the curve's maximum at any width.  Points may come in any order
- * and more than once.
- *
- * If a folded stretch covers several columns only its extremes and the time of its maximum are known.  Each
- * of these columns then shows the least and the greatest value that the curve can have had there, and is
- * marked (band).
+ * Of a folded stretch only its extremes and the time of its maximum are known: where it covers several
+ * columns each shows the least and the greatest value that the curve can have had there, and is marked
+ * (band).
  */
 #ifndef VS_ANALYSIS_COLUMNS_H
 #define VS_ANALYSIS_COLUMNS_H

@@ -1,10 +1,6 @@
 /*
- * compare.h - two runs side by side: matches rows by their names, and devices by their numbers.
- *
- *      A: logits 16, forward 3        name       a    b
- *      B: forward 3, backward 1  -->  logits    16    -     only in A: b is UNKNOWN
- *                                     forward    3    3
- *                                     backward   -    1
+ * compare.h - two runs side by side: matches rows by their names, and devices by their numbers.  What a run
+ * lacks is UNKNOWN.
  */
 #ifndef VS_ANALYSIS_COMPARE_H
 #define VS_ANALYSIS_COMPARE_H

@@ -1,9 +1,9 @@
 /*
  * composition.h - what allocated memory was made of in each column of a picture, at the column's greatest
- * value: by role, or by the phase in which the blocks were born.
+ * value: by role, or by the phase of the blocks' births.
  *
- * Every event's change of the total goes to the group of the block that it made or ended.  So the groups of a
- * column sum to its greatest allocated.  Group 0 is the rest, of which nothing is known.
+ * Each event's change of the total goes to the group of its block, so the groups sum to the column's
+ * greatest allocated.  Group 0 is the rest, of which nothing is known.
  */
 #ifndef VS_ANALYSIS_COMPOSITION_H
 #define VS_ANALYSIS_COMPOSITION_H

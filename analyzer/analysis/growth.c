@@ -126,7 +126,9 @@ static int64_t longest_pause(const struct growth_window *w, const struct stretch
     return most;
 }
 
-/* The step since which S grows; its births are in order of steps. */
+/* The step since which S grows: the earliest from which its average rate is within a tenth of the window's,
+ * without a longer pause than there, so that what only the first step made does not count.  Its births are in
+ * order of steps. */
 static int64_t since_step(const struct growth_window *w, const struct stretch *s, int64_t bytes)
 {
     size_t first = first_in_window(w, s), i = first;

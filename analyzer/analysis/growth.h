@@ -4,29 +4,17 @@
  *
  *      alive at the end, by the step      leak        states      cleared     stopped     in turn
  *      that made it                       ########    #                ##     ###         ########
- *                                         first..last
  *      allocated at the ends of steps     rises       flat        saw         flat        flat
  *
- * Steps are compared at their ends, so memory that a step makes and frees does not matter, however long its
- * sequences are.  The first steps are warm-up and left out: max(3, an eighth of all).  The allocations that
- * live at the end of the last step are grouped by phase, call stack, kind and size or, if sizes change, by
- * the other three.  A group grows if all of these hold:
- *   - It was made in 8 of the remaining steps or more.
- *   - It was made in each quarter of them at half the average rate or more.  This leaves out memory that
- *     fills up and stops, and memory that is cleared from time to time.
- *   - It grows by more than 512 bytes a step, the granularity of allocators.
- *   - Allocated itself, at the ends of steps, rose by at least half of that in three of the four quarters.
- *     Memory that is replaced in turn looks as young, but allocated does not rise.
+ * The first max(3, an eighth) of the steps are warm-up.  What lives is grouped by phase, call stack, kind
+ * and size or, if sizes change, by the other three.  A group grows if it was made in 8 of the remaining
+ * steps or more, in each quarter of them at half the average rate or more (memory that fills up, or is
+ * cleared, is not), and by more than 512 bytes a step, the granularity of allocators.  And allocated
+ * itself, at the ends of steps, must rise by at least half of that in three of the four quarters: what is
+ * replaced in turn looks as young, but allocated does not rise.
  *
- * It grows since the earliest step from which its average rate is within a tenth of the rate in the window,
- * without a longer pause than in the window.  So allocations that only the first step made do not count.
- *
- * The last step ends where the next one begins, and where none does with the program: the lists of a function
- * that has returned are gone by then.  If nothing grows up to its end, it is judged at its last allocation.
- *
- * If old steps are folded only the steps after them are used.  There is no result for fewer than 11 steps.
- * Three things look the same as a leak: a cache that is not full yet, a list that is cleared less often than
- * the recording is long, and experts or states that are used for the first time.
+ * Three things look the same as a leak: a cache that is not full yet, a list that is cleared less often
+ * than the recording is long, and experts or states that are used for the first time.
  */
 #ifndef VS_ANALYSIS_GROWTH_H
 #define VS_ANALYSIS_GROWTH_H

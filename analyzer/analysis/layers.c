@@ -1,9 +1,6 @@
 /*
- * layers.c - see layers.h.
- *
- * There are two trees: one of the layers as they are (struct place), and one of the rows, each of which
- * stands for a set of places at the same depth.  The children of a row are the children of all its places,
- * merged by name.
+ * layers.c - see layers.h.  One tree has the layers as they are (struct place), the other the rows, each
+ * for a set of places at the same depth; a row's children are those of all its places, merged by name.
  */
 #include "layers.h"
 

@@ -1,17 +1,14 @@
 /*
  * layers.h - the layers that held bytes, as a tree in which equal layers are one row.
  *
- * A layer is a path, "Llama.layers.7.mlp" or "step/forward/attn".  Rows are made of the tree of all paths,
- * from the root on:
- *
  *      Llama                    20.1 GiB
  *        layers.* x32           18.0 GiB   576.0 MiB each     layers.0 to layers.31 and all layers in them
  *          mlp x32              12.0 GiB   384.0 MiB each     layers.0.mlp to layers.31.mlp
  *        lm_head                 1.0 GiB
  *
- * Siblings whose names are numbers are one row if they are of one kind (of one class, if they have no
- * children).  So are more than four siblings whose names differ only in a number at the end ("layer 7").  A
- * node that holds nothing by itself and has one child is one row with that child.
+ * Siblings whose names are numbers are one row if they are of one class or have no children.  So are more
+ * than four siblings whose names differ only in a number at the end ("layer 7").  A node that holds nothing
+ * by itself and has one child is one row with that child.
  */
 #ifndef VS_ANALYSIS_LAYERS_H
 #define VS_ANALYSIS_LAYERS_H

@@ -2,14 +2,12 @@
  * limits.h - a limit on memory as somebody wrote it down, and whether a measured figure keeps it.
  *
  *      allocated:20GiB                    all that was allocated on a device, at its peak
- *      reserved:30GiB                     what was reserved
  *      phase=logits:4GiB                  all that was allocated while a range of the phase was open
  *      layer=Llama.layers.0,rank=3:2GiB   what one layer held, at its own greatest moment, of one rank
  *
- * A figure need not be exact: events may have been lost, frees too, or the run was cut off.  It then lies
- * between two bounds, and so does what a limit is made of where that is another run's figure.  Only where
- * every figure that is possible keeps the limit it is kept, and only where none does it is exceeded; of
- * anything between, nobody can tell.
+ * A figure, and another run's that a limit is made of, may only be known to lie between two bounds: events
+ * were lost, or the run was cut off.  The limit is kept where every possible figure keeps it, exceeded
+ * where none does; of anything between nobody can tell.
  */
 #ifndef VS_ANALYSIS_LIMITS_H
 #define VS_ANALYSIS_LIMITS_H

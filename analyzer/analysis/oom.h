@@ -1,8 +1,6 @@
 /*
- * oom.h - explains an out-of-memory: by how much the request was short.
- *
- * It only states what follows from the numbers: unknown figures are UNKNOWN, and causes that do not follow
- * are not named.
+ * oom.h - explains an out-of-memory: by how much the request was short.  Causes that do not follow from the
+ * numbers are not named.
  */
 #ifndef VS_ANALYSIS_OOM_H
 #define VS_ANALYSIS_OOM_H

@@ -1,13 +1,13 @@
 /*
- * parts.h - what lived at a moment, in a few rows: what it is for, by the layer that it was made in.
+ * parts.h - what lived at a moment, in a few rows that add up to it: what it is for, by the layer that it
+ * was made in.
  *
  *      activation        Llama.layers.* x32     3.10 GiB
  *      parameter                                2.00 GiB    made in no layer
  *      made in backward  Llama.lm_head          1.00 GiB    its role is not known: the phase of its birth
  *
- * A layer is its path down to the first number, which stands for every number there, and down to four names
- * where none of the first eight is a number.  So a model of a hundred layers has a handful of rows.  The rows
- * add up to what they are of.
+ * A layer is its path down to the first number, which stands for every number there, or down to four names
+ * where none of the first eight is one.
  */
 #ifndef VS_ANALYSIS_PARTS_H
 #define VS_ANALYSIS_PARTS_H

@@ -1,10 +1,10 @@
 /*
- * ranks.h - compares the files of a distributed job: which files belong together, which ranks are missing,
- * which rank peaked highest, how much the ranks differ.
+ * ranks.h - compares the files of a distributed job: which belong together, which ranks are missing, which
+ * peaked highest, how much they differ.
  *
- * A directory may hold more than one job.  Files are of one job where their world sizes are equal, they ran
- * at the same time, and no rank comes twice; a rank may have several processes, which then share a device.
- * Files without a rank belong to no job; they form a group of their own.
+ * Files are of one job where their world sizes are equal, they ran at the same time, and no rank comes
+ * twice; a rank may have several processes, which then share a device.  Files without a rank are a group of
+ * their own.
  */
 #ifndef VS_ANALYSIS_RANKS_H
 #define VS_ANALYSIS_RANKS_H

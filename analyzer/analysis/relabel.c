@@ -1,10 +1,6 @@
 /*
- * relabel.c - see relabel.h.
- *
- *      names of ranges --rules--> phase of each range --bands--> phase of each moment, by thread --> events
- *
- * An event takes the phase of its own thread's ranges or, if none is open, that of the lead thread, as
- * during a recording.
+ * relabel.c - see relabel.h.  Rules give each range its phase, bands each moment; an event takes the phase
+ * of its own thread's ranges or, if none is open, that of the lead thread, as during a recording.
  */
 #include "relabel.h"
 

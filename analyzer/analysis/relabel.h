@@ -1,12 +1,7 @@
 /*
- * relabel.h - other phases and steps for a finished recording: --phases and --steps of the commands that read
- * one.
- *
- * The rules of `vramscope run --phases` apply while a program runs.  The file has all ranges with their
- * names, so rules can be applied later as well.  Every range whose name matches a rule becomes that phase.
- * Events, peaks and pictures follow, as if the rule had been there during the run.  Likewise steps end
- * with ranges, or at marks, of a given name.  The file is not changed: temporary tables lie over its own
- * (read/relabel.c).
+ * relabel.h - --phases and --steps of the commands that read a recording: the rules of `vramscope run
+ * --phases`, applied afterwards to the ranges of the file, as if they had been there during the run.
+ * Likewise steps end with ranges, or at marks, of a given name.  The file is not changed (read/relabel.c).
  */
 #ifndef VS_ANALYSIS_RELABEL_H
 #define VS_ANALYSIS_RELABEL_H

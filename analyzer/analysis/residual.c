@@ -1,9 +1,7 @@
 /*
- * residual.c - see residual.h.
- *
- * Costs come in the order of their events.  When a context ends, the costs measured in it end too; when a
- * module ends, its own cost does.  The cost of a stream stays, because the driver gives nothing back when a
- * stream is destroyed.
+ * residual.c - see residual.h.  When a context ends, the costs measured in it end too; when a module ends,
+ * its own does.  The cost of a stream stays, because the driver gives nothing back when a stream is
+ * destroyed.
  */
 #include "residual.h"
 

@@ -2,19 +2,15 @@
  * residual.h - the memory that the process uses according to the driver beyond what it requested.
  *
  *      driver used = reserved + residual
- *      residual    = what was measured (contexts, limits, code, streams, graphs, peers)
- *                  + what is inferred (only where no context's cost was measured)
- *                  + unexplained
+ *      residual    = measured (contexts, limits, code, streams, graphs, peers)
+ *                  + inferred (only where no context's cost was measured) + unexplained
  *
- * Measured: the recorder queried the driver's figure before and after a call; the difference is the call's
- * cost (events context_create, module_load, limit, overhead).  It counts while the context, or the module,
- * lives.  Inferred: if the cost of a context's creation could not be measured, it is what the first sample
- * shows beyond everything else.  Unexplained is always the rest, and may be negative.
+ * Measured is what the driver's figure moved by across a call (events context_create, module_load, limit,
+ * overhead), while the context, or the module, lives.  Inferred is what the first sample shows beyond
+ * everything else.  Unexplained is the rest, and may be negative.
  *
- * It is computed for two moments: when the device was fullest by the driver's figure, which matters for
- * running out of memory, and the last.  All figures of a moment are from one sample.  Only samples of the
- * best source are used: figures of this process alone if there are any, else of the whole device; the
- * residual is then an upper bound that includes other processes.
+ * All figures of a moment are from one sample of the best source: of this process alone or, where there is
+ * none, of the whole device; the residual is then an upper bound that includes other processes.
  */
 #ifndef VS_ANALYSIS_RESIDUAL_H
 #define VS_ANALYSIS_RESIDUAL_H

@@ -8,32 +8,21 @@
  *      static      |__|_________|__|__ what was there before the step and still is after it
  *                     <-- step -->
  *
- * The step is the one that the peak lies in.  Static memory is what was allocated before the step and is not
- * freed in it: weights, optimizer states and other memory that stays.  No change of one step's work can
- * lower the peak below it.
+ * The step is the peak's.  Static memory was allocated before it and is not freed in it; in the last step,
+ * which ends with the program, what is freed after its last allocation counts as staying.  No change of one
+ * step's work lowers the peak below it.  What the optimizer made before the peak and left (the states, in
+ * the first step) stays as well, and is counted beside it.
  *
- * What the optimizer made in the step before the peak, and left, stays as well: the states of the first step.
- * It is no memory of loss and activations either, and is counted beside static memory.
+ * The floor is the peak of a replay without the phase's own memory.  Of logits that is everything made in
+ * the phase that does not stay, the previous step's logits included if the program still holds them, and
+ * what backward both makes and frees, as the gradient of the logits is made there; this applies to a peak
+ * in logits, or in backward of a step with that phase.  Of any other phase it is what it both makes and
+ * frees.  A change of that phase alone cannot lower the peak below the floor.  There is none if an output
+ * layer ran where no hook sees it (torch.compile, F.linear, a fused loss) and the step has no logits: their
+ * memory is then part of forward or backward.
  *
- * The last step of a run ends with the program, and so holds what is freed then: what was there before it and
- * is freed after its last allocation counts as staying.
- *
- * The step is replayed without the phase's own memory.  The peak of the replay is the floor.  A phase's own
- * memory is:
- *   - Of logits: everything that is made in the phase and does not stay, including the previous step's logits
- *     if the program still holds them.  The gradient of the logits is made in backward, so what backward both
- *     makes and frees is left out too.  This applies if the peak is in logits, or in backward of a step with
- *     that phase.
- *   - Of any other phase: what it both makes and frees.
- *
- * A change of that phase alone leaves the rest where it is, so the peak cannot fall below the floor.
- *
- * There is no floor if an output layer ran where no hook sees it (torch.compile, F.linear, a fused loss) and
- * the step has no logits: their memory is then part of forward or backward.
- *
- * Nothing is known, and the reason is given, if there are no steps, if the peak lies outside of steps, if
- * events are missing, or if a step frees nothing (a pool that reports nothing hides what its memory is used
- * for).
+ * Nothing is known, with a reason, without steps, for a peak outside of steps, where events are missing, or
+ * if a step frees nothing (a pool that reports nothing hides its use).
  */
 #ifndef VS_ANALYSIS_SAVINGS_H
 #define VS_ANALYSIS_SAVINGS_H

@@ -3,10 +3,10 @@
  *
  *      unseen = what the driver says this process uses - reserved - all that calls were measured to take
  *
- * It is said where it is more than 64 MiB and 1 % of the process's memory, and only where it can be nothing
- * else.  A sample may stand between a call and its event, so what is recorded within the ten seconds behind
- * it counts as there, and of two samples beside each other the greater reserved.  Managed and imported memory
- * may lie on the device or not: at its peak it is taken off.
+ * It is said where it is more than 64 MiB and 1 % of the process's memory, and can be nothing else.  A
+ * sample may stand between a call and its event: what is recorded within the ten seconds behind it counts
+ * as there, and of two samples the greater reserved.  Managed and imported memory may lie on the device or
+ * not: at its peak it is taken off.
  */
 #ifndef VS_ANALYSIS_UNSEEN_H
 #define VS_ANALYSIS_UNSEEN_H

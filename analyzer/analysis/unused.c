@@ -1,5 +1,4 @@
-/* unused.c - see unused.h.  The tape is gone through once; at each moment what is there is laid out by
- * address. */
+/* unused.c - see unused.h: at each moment what is there is laid out by address. */
 #include "unused.h"
 
 #include <stdlib.h>

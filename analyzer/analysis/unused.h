@@ -1,13 +1,7 @@
 /*
- * unused.h - what a device's reserved memory held beside what was allocated, at a moment: the parts of the
- * difference, which add up to it to the byte.
- *
- *      reserved - allocated = cached + waiting + private pools + CUDA graphs + stream-ordered pools
- *                             + rounding + the arena's own + libraries' pools + what is not in the file
- *
- * The pieces are not shown where they do not add up to what the framework reserved by the recording, nor in a
- * recording that was thinned: all of it is UNUSED_UNKNOWN then.  Where the event of the moment is
- * not in the file there are no rows.
+ * unused.h - what a device's reserved memory held beside what was allocated, at a moment: parts that add up
+ * to the difference to the byte.  What does not add up, and all of a thinned recording, is UNUSED_UNKNOWN.
+ * Where the file lacks the moment's event there are no rows.
  */
 #ifndef VS_ANALYSIS_UNUSED_H
 #define VS_ANALYSIS_UNUSED_H

@@ -1,16 +1,9 @@
 /*
- * waste.c - see waste.h.
- *
- * A row of waste is a block's bytes over a span of moments in which they were not used.  How high would the
- * peak have been without them?
- *
- *      moments   every event, and every use that ends a span: bytes may be needed again between two events
- *      pieces    the run, cut wherever a span begins or ends; of each piece only its greatest total matters
- *      tree      a segment tree of maxima over the pieces: O(log n) steps take a span's bytes away, or put
- *                them back, and its root is the greatest total that is left
- *
- * Each group of rows (a line and layer, a kind, all together) is taken away, the root is read, and the group
- * is put back before the next one is tried.
+ * waste.c - see waste.h.  A row of waste is a block's bytes over a span of moments.  The run is cut into
+ * pieces wherever a span begins or ends; a segment tree of the pieces' greatest totals takes a span away,
+ * or puts it back, in O(log n), and its root is the greatest total that is left.  Each group of rows is
+ * taken away, read, and put back.  Moments are events, and uses that end a span: bytes may be needed again
+ * between two events.
  */
 #include "waste.h"
 

@@ -6,19 +6,16 @@
  *                  |  __|    |___        used            ^ ^     early: up to the first use
  *                  |_|           |_                          |-- freed late: from the last use on
  *
- * The run is replayed: at each event, and at each use that ends an idling, the bytes that lie unused then are
- * taken away, and the greatest sum that is left is the bound.  A peak cannot fall below it by mending that
- * waste, and need not fall so far, as it says nothing of what mending takes.  Of each block's idle times only
- * the longest is there, and nothing shorter than a millisecond: what else lay unused counts as used.  It is
- * worked out for each kind, for all together, and for each line of code and layer alone; workspaces that a
- * library took for itself there stand apart.
+ * The bound is the greatest sum of a replay without the bytes that lie unused.  A peak cannot fall below it
+ * by mending that waste, and need not fall so far, as it says nothing of what mending takes.  Of each
+ * block's idle times only the longest is there, and nothing shorter than a millisecond: what else lay
+ * unused counts as used.  A block that lies unused from a use on counts as needed at the event itself,
+ * whatever the clock's grain.
  *
- * Each bound is worked out twice: with all uses that were seen, and with the sure uses alone (view
- * waste_at_most).  A use is not sure if the address stood in a structure that a kernel was given: an earlier
- * call may have left it there.  The peak can fall by what the second bound says and by no more; the first
- * bound is what is to be expected.
- *
- * A block that lies unused from a use on counts as needed at the event itself, whatever the clock's grain.
+ * Each bound is worked out with all uses that were seen, and with the sure uses alone (view waste_at_most).
+ * A use is not sure if the address stood in a structure that a kernel was given: an earlier call may have
+ * left it there.  The peak can fall by what the second bound says and by no more; the first is what is to
+ * be expected.
  */
 #ifndef VS_ANALYSIS_WASTE_H
 #define VS_ANALYSIS_WASTE_H

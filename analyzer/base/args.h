@@ -1,14 +1,13 @@
 /*
- * args.h - a command as a table: its name, its options and the function that does it.  Parsing, --help,
- * completions and the tools of `vramscope mcp` follow from it.
+ * args.h - a command as a table, of which parsing, --help, completions and the tools of `vramscope mcp` are
+ * made.
  *
  *      static const struct option_row rows[] = {
  *          {"output", 'o', "FILE", ARG_TEXT, AT(output), "write FILE"}, {0}};
- *      const struct command command_plot = {"plot", "a picture", "[options] FILE", "Draws FILE.", rows, call,
- *                                           COMMAND_OPTIONS(.output = "-")};
+ *      const struct command command_plot = {"plot", "a picture", "[options] FILE", "Draws FILE.", rows,
+ *                                           call, COMMAND_OPTIONS(.output = "-")};
  *
- * Options may stand before and after operands, "--" ends them, long ones may be given as --name=value or
- * --name value. For an unknown option a line names the nearest one, and the exit status is 2.
+ * Options may stand before and after operands, until "--".
  */
 #ifndef VS_BASE_ARGS_H
 #define VS_BASE_ARGS_H

@@ -1,9 +1,6 @@
 /*
- * base.h - used by every file of the analyzer: memory that can't fail, one-line errors, arrays that grow or
- * are sorted, texts by number.
- *
- * The analyzer is a program of its own, not a library in a host process, so it may exit when memory runs
- * out.
+ * base.h - memory that can't fail, one-line errors, arrays that grow or are sorted, texts by number.  The
+ * analyzer is no library in a host process, so it may exit when memory runs out.
  */
 #ifndef VS_BASE_BASE_H
 #define VS_BASE_BASE_H

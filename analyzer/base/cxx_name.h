@@ -4,9 +4,6 @@
  *      at::Tensor& at::native::foo<float, 4>(at::Tensor&, long) const [clone .isra.0]    at::native::foo
  *      (anonymous namespace)::run(int)::{lambda(auto)#1}::operator()() const             run::{lambda}
  *      thrust::NS::operator<<<int>(std::ostream&) thrust::NS::operator<<
- *
- * It removes the return type, template arguments, parameters, qualifiers, unnamed namespaces and the marks
- * of clones and ABIs.
  */
 #ifndef VS_BASE_CXX_NAME_H
 #define VS_BASE_CXX_NAME_H

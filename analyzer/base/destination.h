@@ -1,10 +1,9 @@
 /*
  * destination.h - the file that a command writes: whole, or not at all.
  *
- * A regular file is written beside its name, as FILE.part, and gets its name when it is whole.  So nobody
- * finds half of it, and a file that had the name stays until then.  Where FILE.part is there it is
- * somebody's: then it is FILE.part2, and so on.  Where the name is a link, the file is its target, and the
- * link stays.  What is no regular file (a pipe, a device) is written as it is, and never replaced.
+ * A regular file is written as FILE.part (FILE.part2 where that is there, and so on) and gets its name when
+ * it is whole; until then a file of that name stays.  Of a link the target is written.  A pipe or a device
+ * is written as it is, and never replaced.
  */
 #ifndef VS_BASE_DESTINATION_H
 #define VS_BASE_DESTINATION_H

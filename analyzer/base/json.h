@@ -1,13 +1,10 @@
 /*
- * json.h - writes JSON piece by piece, with commas, quotes and indentation, in the order of the calls.
+ * json.h - writes JSON piece by piece, in the order of the calls.
  *
- *      json_open(&j, stdout);
  *      json_begin(&j, NULL, '{');
  *      json_int(&j, "peak_bytes", n);
- *      json_close(&j);
  *
- * NAME is NULL inside arrays.  UNKNOWN becomes null.  Bytes that are not UTF-8 (paths may contain any)
- * become U+FFFD.
+ * NAME is NULL inside arrays.  UNKNOWN becomes null.  Bytes that are not UTF-8 become U+FFFD.
  */
 #ifndef VS_BASE_JSON_H
 #define VS_BASE_JSON_H

@@ -1,11 +1,7 @@
 /*
- * shown.h - makes names of programs, paths and phases harmless, so that a terminal or a picture only shows
- * them.
- *
- * Names come from the recorded program and from the people who named its files.  A line break in one would
- * forge a line of the report, an escape sequence would move the cursor, a bidirectional override would
- * reverse the rest of the line.  All text that the analyzer did not write itself goes through here; JSON has
- * its own escapes for the same characters.
+ * shown.h - makes names of programs, paths and phases harmless.  A line break in one would forge a line of
+ * the report, an escape sequence move the cursor, a bidirectional override reverse the rest of the line.
+ * All text that the analyzer did not write itself goes through here; JSON has escapes of its own.
  */
 #ifndef VS_BASE_SHOWN_H
 #define VS_BASE_SHOWN_H

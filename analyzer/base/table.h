@@ -1,17 +1,13 @@
 /*
  * table.h - aligned text tables for a terminal.
  *
- *      struct table t;
- *      table_init(&t, "PHASE", "<");
+ *      table_init(&t, "<", (const char *[]){"PHASE"});
  *      table_cell(&t, "…");        for each column of each row
  *      table_print(&t, stdout, 2);
- *      table_free(&t);
  *
- * Columns are as wide as their widest cell, counted in characters as a terminal shows them.  If a table is
- * wider than the page (page.h) texts of more than TABLE_NAME columns are first cut in their middle, as little
- * as is needed.  Then the columns that table_drops names go, and a line below says which.  A place in the
- * code ("model.py:41 Block.forward", "train.py:37 > model.py:41 Block.forward") keeps its files and lines:
- * what is cut is the function's name.
+ * If a table is wider than the page (page.h) texts of more than TABLE_NAME columns are first cut in their
+ * middle, as little as is needed; of a place in the code ("train.py:37 > model.py:41 Block.forward") only
+ * the function's name is.  Then the columns that table_drops names go, and a line below says which.
  */
 #ifndef VS_BASE_TABLE_H
 #define VS_BASE_TABLE_H

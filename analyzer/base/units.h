@@ -1,7 +1,4 @@
-/*
- * units.h - numbers for people: bytes, durations, shares.  Writes into a small struct by value, so that
- * several fit in one printf.
- */
+/* units.h - numbers for people: bytes, durations, shares.  By value, so that several fit in one printf. */
 #ifndef VS_BASE_UNITS_H
 #define VS_BASE_UNITS_H
 

@@ -1,9 +1,6 @@
 /*
- * completions.c - `vramscope completions`: what bash, zsh and fish have to know of the commands and their
- * options.
- *
- * Everything is made of the tables that parsing and --help are made of.  The build writes the three files
- * that are installed with it.
+ * completions.c - `vramscope completions`: for bash, zsh and fish, from the tables that parsing and --help
+ * are made of.  The build writes the three files that are installed.
  */
 #include <stdio.h>
 #include <string.h>

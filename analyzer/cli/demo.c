@@ -1,8 +1,6 @@
 /*
- * demo.c - `vramscope demo`: a recording of a GPU that came with the installation, for who has none yet: its
- * report, and its page.
- *
- * The recording is share/vramscope/demo.db.gz.  Nothing that is there already is replaced.
+ * demo.c - `vramscope demo`: the report and the page of a GPU's recording that comes with the installation
+ * (share/vramscope/demo.db.gz).  Nothing that is there already is replaced.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,8 @@
 /*
  * explain.c - `vramscope explain WORD`: the paragraph of docs/report.md on a word of our pages.
  *
- * The document lies in the command as it stands (EXPLAIN_PAGE is its path, from the build).  Each entry of
- * its section "Words" is one line, in which bold words are explained:
- *
- *      - **residual**, **unexplained**: what the driver says ...
+ * The document lies in the command as it stands.  Each entry of its section "Words" is one line, in which
+ * bold words are explained: "- **residual**, **unexplained**: what the driver says ...".
  */
 #include <stdio.h>
 #include <stdlib.h>

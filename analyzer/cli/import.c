@@ -1,10 +1,9 @@
 /*
- * import.c - `vramscope import`: PyTorch memory snapshots become a recording.
+ * import.c - `vramscope import`: PyTorch memory snapshots become a recording; several are the ranks of a
+ * job, each a process of one file.
  *
- * The database is made under another name beside the one that was asked for and gets its name when it is
- * complete, so nobody ever sees half of one.  Several snapshots are the ranks of a job: each becomes a file,
- * and these are put together as processes of one.  However the program ends, short of being killed, nothing
- * of another name is left.
+ * The database gets its name when it is complete, so nobody ever sees half of one.  However the program
+ * ends, short of being killed, nothing of another name is left.
  */
 #include <errno.h>
 #include <fcntl.h>

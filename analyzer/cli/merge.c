@@ -1,9 +1,9 @@
 /*
  * merge.c - `vramscope merge`: the files of a job in one database, each as a process of its own.
  *
- * Each file is opened as every command opens it: journals of killed processes are merged first, and what is
- * no recording is refused.  Then it is copied behind what is there (shim/trace/store/merge.c).  The output is
- * written beside its name, and gets its name when it is whole.
+ * Each is opened as every command opens it (journals of killed processes are merged, what is no recording
+ * is refused), then copied behind what is there (shim/trace/store/merge.c).  The output gets its name when
+ * it is whole.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,4 @@
-/*
- * peak_page.h - the parts of `vramscope peak`: a device at its peak, or when memory ran out, by who held the
- * bytes (peak_groups.c), as text (peak_text.c) and as JSON (peak_json.c).
- */
+/* peak_page.h - the parts of `vramscope peak`: a device at its peak, or when memory ran out. */
 #ifndef VS_CLI_PEAK_PAGE_H
 #define VS_CLI_PEAK_PAGE_H
 

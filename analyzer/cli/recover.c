@@ -1,8 +1,6 @@
 /*
- * recover.c - `vramscope recover`: merges the journals of killed processes into their databases.
- *
- * Every command that opens a database does this automatically; this one does it for all journals in the
- * usual places, and for journals whose database was never begun.
+ * recover.c - `vramscope recover`: merges the journals of killed processes into their databases, as every
+ * command that opens one does; here all in the usual places, and those whose database was never begun.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * waste.c - `vramscope waste`: memory that was held and not used, who asked for it, and by how much the peak
- * would be lower at most without it.
+ * waste.c - `vramscope waste`: memory that was held and not used, and by how much the peak would be lower
+ * at most without it.
  */
 #include <stdio.h>
 

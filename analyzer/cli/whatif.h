@@ -1,12 +1,4 @@
-/*
- * whatif.h - the parts of `vramscope whatif`:
- *
- *      whatif_question.c    what is asked
- *      whatif_device.c      of one device: asks, and puts the answers on one page or into JSON
- *      whatif_policies.c    the recorded blocks under each allocator
- *      whatif_edits.c       the program changed; whatif_refusal.c: of a run that ended out of memory
- *      whatif_page.c        lines, and among them one table
- */
+/* whatif.h - the parts of `vramscope whatif`. */
 #ifndef VS_CLI_WHATIF_H
 #define VS_CLI_WHATIF_H
 

@@ -1,6 +1,6 @@
 /*
- * whatif_device.c - `vramscope whatif` of one device: asks under each allocator and for each change of the
- * program, and puts the answers on one page (whatif.h), or into JSON.
+ * whatif_device.c - `vramscope whatif` of one device: asks under each allocator and for each change, and
+ * puts the answers on one page, or into JSON.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /*
  * whatif_edits.c - `vramscope whatif`: what the recorded program would take if it were changed (edit/), as
- * rows of the page; and in which phase its peak would be.  Of changes that are not known it says why.
- *
- * Without --edit each change is tried alone; with it those that are named, one after the other.  Every change
- * is another program, and independent of the others (whatif/answers.h).
+ * rows of the page.  Without --edit each change is tried alone; with it those that are named, one after the
+ * other.
  */
 #include "whatif.h"
 

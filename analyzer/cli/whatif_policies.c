@@ -1,6 +1,4 @@
-/*
- * whatif_policies.c - see whatif.h.
- */
+/* whatif_policies.c - the recorded blocks under each allocator, as rows of the page. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

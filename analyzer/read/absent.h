@@ -1,7 +1,6 @@
 /*
- * absent.h - why there is no answer, and what to do next: sentences that several commands end with.
- *
- * Each is t->why.
+ * absent.h - why there is no answer, and what to do next: sentences for t->why that several commands end
+ * with.
  */
 #ifndef VS_READ_ABSENT_H
 #define VS_READ_ABSENT_H

@@ -1,8 +1,8 @@
 /*
- * asked.h - what PyTorch asked its allocator for, as a file has it: table `tensor`, by id.
+ * asked.h - what PyTorch asked its allocator for (table `tensor`).
  *
- * A block is as large as the allocator made it: up to 1 MiB more than what was asked for.  Replays under
- * other rules need the request.  Changes of a program need to know how many bytes an element has.
+ * A block is up to 1 MiB larger than its request.  Replays under other rules need the request, edits the
+ * bytes of an element.
  */
 #ifndef VS_READ_ASKED_H
 #define VS_READ_ASKED_H

@@ -1,10 +1,10 @@
 /*
- * config.h - reads a Hugging Face config.json: the numbers, words and flags of its outermost object.
+ * config.h - reads a Hugging Face config.json: the numbers, words and flags of its outermost object, by
+ * SQLite's JSON functions.
  *
- * SQLite's JSON functions parse it, so there is no parser of ours.  The file is not trusted: it may be at
- * most CONFIG_MOST bytes, must be a regular file with one object of JSON (RFC 8259), and of a name that
- * stands there twice the last counts, as in Python.  Of a member that is an array its first text is read, and
- * of an object how many members it has.
+ * The file is not trusted: it must be a regular file of at most CONFIG_MOST bytes with one object of JSON
+ * (RFC 8259).  Of equal names the last counts, as in Python.  Of an array its first text is read, of an
+ * object how many members it has.
  */
 #ifndef VS_READ_CONFIG_H
 #define VS_READ_CONFIG_H

@@ -1,10 +1,9 @@
 /*
- * curve.c - reads a device's totals over time, without reading every event of a long run.
+ * curve.c - reads a device's totals over time, without every event of a long run.
  *
- * `zone` holds extremes per about 1000 events.  A zone that is shorter than the caller's resolution (COARSE
- * ns, one column of a plot) is passed on as it is; of longer zones the events are read.  Zones of one device
- * overlap, because each is of one phase.  So points come in no particular order and an event may be seen
- * twice, which does not change extremes.  A folded stretch has zones only, however long they are.
+ * A zone (extremes of about 1000 events) that is shorter than COARSE ns, a column of a plot, is passed on
+ * as it is; of longer ones the events are read, but for folded stretches, which have zones only.  Each zone
+ * is of one phase, so they overlap: points come in no order, and an event may come twice.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

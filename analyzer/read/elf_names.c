@@ -1,8 +1,6 @@
 /*
- * elf_names.c - see elf_names.h.
- *
- * A recording has some hundred addresses in libraries with some hundred thousand symbols.  So the addresses
- * are sorted, not the symbols, and each symbol is matched once with the addresses that it contains.
+ * elf_names.c - see elf_names.h.  Addresses are some hundred and symbols some hundred thousand: the
+ * addresses are sorted, and each symbol is matched once.
  */
 #include "elf_names.h"
 #include "guard.h"

@@ -1,8 +1,8 @@
 /*
  * elf_names.h - function names and source lines for addresses in one ELF file.
  *
- * From the symbol tables (.symtab, .dynsym) and, where the file carries DWARF, its line table; of a stripped
- * file from the separate debug file, where one is installed.  C++ names are demangled.
+ * From .symtab, .dynsym and DWARF's line table; of a stripped file from the separate debug file, where one
+ * is installed.  C++ names are demangled.
  */
 #ifndef VS_READ_ELF_NAMES_H
 #define VS_READ_ELF_NAMES_H

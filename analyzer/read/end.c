@@ -1,11 +1,10 @@
 /*
  * end.c - determines whether a file has its run to the end, and merges a journal if necessary.
  *
- * There are three kinds of evidence.  The process wrote that it ended regularly (meta.clean_end).  A recovery
- * wrote with its last transaction that the journal is merged (meta.journal_merged), and whether the process
- * had come to its exit (meta.came_to_exit).  Or the process is alive.  In a file without any of them the end
- * may be missing.  A journal that is gone proves nothing: it goes with its machine's memory at a reboot, and
- * with a container's /dev/shm.
+ * The end is there if the process wrote so (meta.clean_end), or a recovery did with its last transaction
+ * (meta.journal_merged; meta.came_to_exit: the process had come to its exit), or while the process is
+ * alive.  That the journal is gone proves nothing: it goes with a machine's memory at a reboot, and with a
+ * container's /dev/shm.
  */
 #include <errno.h>
 #include <sqlite3.h>

@@ -1,13 +1,6 @@
 /*
- * events.h - the history of a run: the rows of table ev, in their order.  Whoever asks for more of it than a
- * few rows reads it here.
- *
- * A run of ten million events fits into no array that one would like to hold, so a visitor gets each row and
- * says whether it wants more.  What many events have in common (table kind) and what was seen differently
- * later (table amend) are small, and are held as sorted arrays instead of being joined ten million times.
- *
- *      tape.h      what a framework's allocator was asked
- *      lives.h     every block's life, beside the totals
+ * events.h - the history of a run: the rows of table ev, in their order, to a visitor, as ten million
+ * events fit into no array. tape.h and lives.h make structs of it.
  */
 #ifndef VS_READ_EVENTS_H
 #define VS_READ_EVENTS_H

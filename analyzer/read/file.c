@@ -1,9 +1,9 @@
 /*
  * file.c - checks that a file is a database that vramscope wrote, and opens it.
  *
- * Files are not trusted.  A database may define anything under the names that we query.  So its tables must
- * be tables, its views are not used, and the work of reading is bounded by the file's size: a few KiB of
- * pages that refer to each other make an endless table.
+ * Files are not trusted.  A database may define anything under the names that we query: its tables must be
+ * tables, its views are not used.  A few KiB of pages that refer to each other make an endless table, so
+ * the work of reading is bounded by the file's size.
  */
 #include <errno.h>
 #include <sqlite3.h>

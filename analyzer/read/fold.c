@@ -1,9 +1,6 @@
 /*
  * fold.c - reads which parts of the recording were folded to keep the file below its limit (tables stretch,
- * zone).
- *
- * Of the events of a folded stretch only a few are kept; its sums describe the rest.  Code that reads events
- * must check here whether all events of the time in question are there.
+ * zone).  Who reads events must check here whether all of the time in question are there.
  */
 #include <sqlite3.h>
 

@@ -1,6 +1,6 @@
 /*
- * found_roles.c - what a block of a recording is for, if nobody followed it and PyTorch says nothing of it.
- * Its life shows that, by the rules that an import goes by (import/roles.h), over phases that are recorded.
+ * found_roles.c - what a recording's blocks are for by their lives, where nobody followed them and PyTorch
+ * says nothing: an import's rules (import/roles.h) over recorded phases.
  *
  *      forward .. backward                            an activation; made in logits: the head's output
  *      one stretch of a phase                         a temporary
@@ -9,11 +9,9 @@
  *      asked of the driver by cuBLAS, NCCL and such   likewise, or for communication
  *      made by transformers' code for that            a cache, but not in training, where backward frees it
  *
- * What backward computes again (a checkpoint) is a stretch of its own: the layer's call is inside of an
- * autograd node's run.  What had no time to end is what all of the same call stack were that did; so is what
- * the exception of a refused request let go of.
- *
- * Their rules lie in a temporary table under the file's own, so that each query sees them.
+ * What backward computes again (a layer's call inside an autograd node's run) is a stretch of its own.
+ * What had no time to end is what all others of its call stack were; so is what the exception of a refused
+ * request let go of.  The answers lie in a temporary table, which each query sees.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

@@ -1,9 +1,6 @@
 /*
- * held.c - what some of a device's blocks held together, over the whole run and at one moment.
- *
- * The device's own peak says what they held then, and not what they ever held: a layer can be at its greatest
- * when the rest is small.  So the events are gone through in order, and a sum is kept of the blocks that are
- * meant: up at an allocation, down at the free that names it.
+ * held.c - see held.h.  The device's peak does not tell what some blocks held at most, as a layer can be at
+ * its greatest when the rest is small: a sum follows the events.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * labels.c - what a user calls the run by (`vramscope run --label`): rows of meta, "label.batch" with "4".
- * And the words for recordings that no GPU was involved in: pages, plots and exports all have them from here.
+ * labels.c - what a user calls the run by (`vramscope run --label batch=4`: "label.batch" in meta), and the
+ * words for recordings that no GPU was involved in.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

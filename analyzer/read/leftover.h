@@ -1,8 +1,7 @@
 /*
  * leftover.h - finds journals that killed processes left, and merges them into their databases.
  *
- * A journal lives in VRAMSCOPE_JOURNAL_DIR, /dev/shm or beside its database, ends in .vsj and names its
- * database.
+ * A journal ends in .vsj, names its database, and lies in VRAMSCOPE_JOURNAL_DIR, in /dev/shm or beside it.
  */
 #ifndef VS_READ_LEFTOVER_H
 #define VS_READ_LEFTOVER_H

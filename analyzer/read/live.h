@@ -1,8 +1,7 @@
 /*
- * live.h - processes that record now: finding their journals, and what these say of the present.
+ * live.h - finds the journals of processes that record now, and reads what they say of the present.
  *
- * A journal is mapped for reading alone.  Looking costs its process nothing: no lock, no signal, no page of
- * its own that was not there.
+ * They are mapped for reading alone, which costs their process nothing: no lock, no signal, no page.
  */
 #ifndef VS_READ_LIVE_H
 #define VS_READ_LIVE_H

@@ -1,10 +1,7 @@
 /*
- * lives.c - one pass over a device's events in their order: totals and blocks (lives.h).
- *
- * A free names its allocation by number, and blocks are born in the order of their numbers: a binary search
- * finds the block.  Two rare things are known from later rows only (table amend), and take effect at these
- * rows, as they do in the totals.  An allocation turns out to be a caching allocator's: it stops being a
- * block.  A free turns out to have failed: its block is born again.
+ * lives.c - see lives.h.  Two rare things are known from later rows only (table amend), and take effect at
+ * these, as in the totals: an allocation that turns out to be a caching allocator's stops being a block,
+ * and a block whose free turns out to have failed is born again.
  */
 #include "lives.h"
 

@@ -1,14 +1,10 @@
 /*
  * lives.h - everything that happened to a device's memory, in order: its totals after each event, and each
- * block's life with what is known of it.  For who draws single blocks (vramscope view).
- *
- *      changes   t, the totals after it, and the block that was born or died there
- *      blocks    in the order of their births
- *      scopes    ranges with their names and how deep they are nested
+ * block's life.  For who draws single blocks (vramscope view).
  *
  * Times of changes never go back: where threads' clocks disagree with the order of the events, the order
- * counts.  The sizes of the blocks alive after a change add up to its `allocated`, but for what nobody can
- * name: what was held before the recording began, and what lived in folded stretches.
+ * counts.  The blocks alive after a change add up to its `allocated`, but for what was held before the
+ * recording began and what lived in folded stretches.
  *
  * Every function gives 0, or -1 with the reason in t->why.  The caller frees the arrays with the function
  * beside each; texts live until trace_close.

@@ -1,8 +1,6 @@
 /*
- * living.h - what lived at a moment, grouped by who made it and what for: at a device's peak, at an
- * out-of-memory, after an event; and why its role is what it is.
- *
- * The caller frees the arrays.
+ * living.h - what lived at a device's peak, at an out-of-memory or after an event, by who made it and what
+ * for; and why its role is what it is.  The caller frees the arrays.
  */
 #ifndef VS_READ_LIVING_H
 #define VS_READ_LIVING_H

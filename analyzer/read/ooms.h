@@ -1,8 +1,6 @@
 /*
- * ooms.h - out-of-memory: what reached the program, and what lived then.
- *
- * Requests that a framework gave up on are events of the run (trace_load_ooms).  Three of each device are
- * kept with all that is known of their moment: the first, the last and the largest (table `oom`).
+ * ooms.h - the out-of-memory events that are kept with all that is known of their moment (table `oom`: of
+ * each device the first, the last and the largest), and what lived then.
  */
 #ifndef VS_READ_OOMS_H
 #define VS_READ_OOMS_H

@@ -1,9 +1,6 @@
 /*
- * process.c - shows one process of a file that has several.
- *
- * As relabel.c does, this lays temporary views over the file's tables, which SQLite finds before the tables
- * themselves: every other query, and every view, sees the rows of one process without being changed.  For a
- * file with one process there is nothing to do.
+ * process.c - shows one process of a file that has several: temporary views lie over the file's tables, so
+ * that every query and view sees the rows of one process.
  *
  * Rows belong to a process by a column, or by the upper bits of the numbers of events and ranges
  * (schema.sql).

@@ -1,6 +1,6 @@
 /*
- * ranges.c - for who draws a run whole or writes it out (stream.h, lives.h): ranges, threads, where the
- * events are that have rows.
+ * ranges.c - ranges, threads, and where the events are that have rows: for who draws a run whole or writes
+ * it out (stream.h, lives.h).
  */
 #include <sqlite3.h>
 #include <stdlib.h>

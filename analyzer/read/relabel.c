@@ -1,9 +1,6 @@
 /*
- * relabel.c - temporary tables and views over those of the file, in which ranges, events and steps have
- * other phases and numbers (relabel.h).
- *
- * SQLite finds a temporary table before the file's own of the same name, so every other query sees the new
- * values without being changed; so do the views, which are temporary as well (file.c).
+ * relabel.c - see relabel.h.  SQLite finds a temporary table before the file's own of the same name, so
+ * other queries, and the views, which are temporary too (file.c), see the new values without being changed.
  */
 #include <sqlite3.h>
 #include <stdio.h>

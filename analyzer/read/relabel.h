@@ -1,8 +1,6 @@
 /*
- * relabel.h - lays other phases and steps over the file's own (relabel.c).
- *
- * The caller first reads the names of ranges and marks, and says which names are a phase and which end a
- * step.  Then ranges and steps are laid over, and last events, whose phases a function gives.
+ * relabel.h - lays other phases and steps over the file's own: first those of ranges and marks, which the
+ * caller names, then those of events, whose phases a function gives.
  */
 #ifndef VS_READ_RELABEL_H
 #define VS_READ_RELABEL_H

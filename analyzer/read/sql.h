@@ -1,6 +1,6 @@
 /*
- * sql.h - shared by the files that fill the structs of trace.h and of the headers that it names: queries
- * (sql.c), and the steps of opening a database (file.c, process.c, end.c).
+ * sql.h - shared by the files of this folder: queries (sql.c), and the steps of opening a database (file.c,
+ * process.c, end.c).
  */
 #ifndef VS_READ_SQL_H
 #define VS_READ_SQL_H

@@ -1,10 +1,9 @@
 /*
- * step.c - reads one training step of a device, event by event: the totals, and the allocations that were
- * made or freed in it.  And those that live at the end of the last step, with the steps that made them, for
- * analysis/growth.h.
+ * step.c - reads one training step of a device, event by event: totals, and what was made or freed in it;
+ * and what lives at the end of the last step, with the steps that made it (analysis/growth.h).
  *
- * A step is a range of sequence numbers, so only its rows are read, however long the run.  Of allocations
- * that ended after the last step, for instance at the program's teardown, the events since tell.
+ * A step is a range of event numbers, so only its rows are read.  Of allocations that ended after the last
+ * step, for instance at the program's teardown, the events since tell.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

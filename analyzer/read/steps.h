@@ -1,5 +1,5 @@
 /*
- * steps.h - training steps: when they ended, what a step did event by event (step.c), and what the steps left
+ * steps.h - training steps: when they ended, what a step did event by event, and what the steps left
  * behind.
  */
 #ifndef VS_READ_STEPS_H

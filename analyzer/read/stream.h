@@ -1,11 +1,8 @@
 /*
- * stream.h - the large tables of a recording, a row at a time: for what writes everything out (export/).
+ * stream.h - the large tables of a recording, a row at a time, for who writes everything out (export/).
  *
- * As with events (events.h), a visitor gets each row and says whether it wants more.  What a row points to
- * lives until trace_close, but for what is said to be the row's own.
- *
- * Every function that returns int gives 0, or -1 with the one-line reason in t->why.  A visitor that had
- * enough is no error.
+ * A visitor says whether it wants more (events.h).  What a row points to lives until trace_close, but for
+ * what is said to be the row's own.  Every int is 0, or -1 with t->why.
  */
 #ifndef VS_READ_STREAM_H
 #define VS_READ_STREAM_H

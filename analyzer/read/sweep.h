@@ -1,6 +1,6 @@
 /*
- * sweep.h - the points of the sweep that a file is of (points.c): their settings, outcomes, what each took on
- * its ranks and what was predicted.
+ * sweep.h - the points of the sweep that a file is of: settings, outcomes, what each took on its ranks and
+ * what was predicted.
  */
 #ifndef VS_READ_SWEEP_H
 #define VS_READ_SWEEP_H

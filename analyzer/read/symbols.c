@@ -1,8 +1,6 @@
 /*
- * symbols.c - see symbols.h.
- *
- * Reads all frames without a name, looks their names up without touching the database, and passes the names
- * to the store, which writes them (trace/store/files.h).
+ * symbols.c - see symbols.h.  Names are looked up without touching the database; the store writes them
+ * (trace/store/files.h).
  */
 #include "symbols.h"
 

@@ -1,9 +1,9 @@
 /*
  * symbols.h - names the frames of a recording: turns module and offset into function, file and line.
  *
- * This is done once, after the recording, on the machine that made it.  The module files must be unchanged
- * (same build-id; without one, not modified since the process started).  A frame that no symbol contains
- * keeps function NULL and is shown as "libfoo.so+0x1234": the name of a neighbouring symbol would be wrong.
+ * This is done once, after the recording, on the machine that made it.  The module files must be unchanged:
+ * of the same build-id or, without one, not modified since the process started.  A frame that no symbol
+ * contains keeps function NULL and is shown as "libfoo.so+0x1234": a neighbour's name would be wrong.
  */
 #ifndef VS_READ_SYMBOLS_H
 #define VS_READ_SYMBOLS_H

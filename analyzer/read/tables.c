@@ -1,8 +1,4 @@
-/*
- * tables.c - see tables.h.
- *
- * The list of the arena's figures, and so of columns, is in shim/trace/event.h.
- */
+/* tables.c - see tables.h.  The arena's figures, and so its columns, are in shim/trace/event.h. */
 #include "tables.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
 /*
- * tables.h - what a file has beside its events and blocks, read on demand: samples of the driver's figures,
- * costs of contexts and code, libraries' pools, the arena's figures, ranges.
- *
- * The caller frees the arrays.
+ * tables.h - samples of the driver's figures, costs of contexts and code, libraries' pools, the arena's
+ * figures, ranges.  The caller frees the arrays.
  */
 #ifndef VS_READ_TABLES_H
 #define VS_READ_TABLES_H

@@ -1,6 +1,7 @@
 /*
- * tape.h - a device's history as its framework's caching allocator saw it: what it was asked for, and what it
- * asked of the driver.  A command reads it once; replays, edits, roles and what lay unused are made of it.
+ * tape.h - a device's history as its framework's caching allocator saw it: what it was asked for, and what
+ * it asked of the driver.  A command reads it once; replays, edits, roles and what lay unused are made of
+ * it.
  */
 #ifndef VS_READ_TAPE_H
 #define VS_READ_TAPE_H

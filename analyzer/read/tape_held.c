@@ -1,8 +1,6 @@
 /*
- * tape_held.c - see tape.h: what stands beside a caching allocator's memory, as its events add it up.
- *
- * The rules are the ledger's (trace/ledger/totals.c): a pool, the device's CUDA graphs and the arena hold
- * memory that allocations are carved from.
+ * tape_held.c - see tape.h: what pools, the device's CUDA graphs and the arena hold beside a caching
+ * allocator, by the ledger's rules (trace/ledger/totals.c).
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,4 @@
-/*
- * tape_parts.h - what the files of the tape share: tape.c reads rows, tape_streams.c decides what belongs
- * together.
- */
+/* tape_parts.h - what the files of the tape share. */
 #ifndef VS_READ_TAPE_PARTS_H
 #define VS_READ_TAPE_PARTS_H
 

@@ -1,7 +1,6 @@
 /*
- * tape_settings.c - the settings of PyTorch's allocator, as far as a recording has them.  Python code says
- * them under `run`, or a snapshot does; where neither was, the environment's variables do that libc10_cuda
- * reads.
+ * tape_settings.c - the settings of PyTorch's allocator, as Python code says them under `run`, or a
+ * snapshot; where neither does, by the environment's variables that libc10_cuda reads.
  *
  *      PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128,roundup_power2_divisions:[256:1,512:2,>:4]
  */

@@ -1,9 +1,6 @@
 /*
- * waste.c - what blocks are for by which rule, and where they lay unused: what the access ledger and the
- * framework say.
- *
- * Of a long run there are as many rows of waste as blocks; their lines and layers are looked up once for each
- * call stack.
+ * waste.c - roles by the rules that decided, and where blocks lay unused.  A long run has as many rows of
+ * waste as blocks: lines and layers are looked up once for each call stack.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

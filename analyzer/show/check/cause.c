@@ -1,12 +1,10 @@
 /*
  * cause.c - what made a figure: the line, the layer and the role that held the most of it, or that rose the
- * most from one run to another.
+ * most from one run to another.  Equal layers are taken together ("layers.*").
  *
- * Often more has no line than the greatest line holds.  Of what lived then the greatest place is named, too,
- * as the report does; and a line, layer or role that less than the nameless rest is of is the greatest "of
- * the lines known".
- *
- * Equal layers are taken together, as they stand in reports: "layers.3" and "layers.4" are "layers.*".
+ * Often more has no line than the greatest line holds.  Then the greatest place is named, too, as the
+ * report does, and a line, layer or role with less than the nameless rest is the greatest "of the lines
+ * known".
  */
 #include <stdlib.h>
 #include <string.h>

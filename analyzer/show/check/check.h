@@ -1,12 +1,7 @@
 /*
- * check.h - `vramscope check`: recordings held against limits, each limit on each device of each process.
- *
- *      load.c      which files, devices and base runs belong together
- *      measure.c   what is known of one figure, and the verdict; against.c, growth.c
- *      cause.c     what held the most, or rose the most
- *      text.c, json.c, junit.c, github.c      the same rows for people and for programs
- *
- * All limits are held against all files, whatever the first of them says.
+ * check.h - `vramscope check`: all recordings held against all limits, each on each device of each process.
+ * load.c says which files, devices and base runs belong together; measure.c, against.c and growth.c what is
+ * known of a figure, and the verdict.
  */
 #ifndef VS_SHOW_CHECK_CHECK_H
 #define VS_SHOW_CHECK_CHECK_H

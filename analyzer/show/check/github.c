@@ -1,8 +1,7 @@
 /*
- * github.c - the rows of a check in a GitHub workflow: annotations at the line of the program that held or
+ * github.c - the rows of a check in a GitHub workflow: annotations ("::error
+ * file=F,line=N,title=T::MESSAGE" on a step's output, with escapes of their own) at the line that held or
  * rose the most, and a table for the job's summary.
- *
- * An annotation is a line on a step's output, "::error file=F,line=N,title=T::MESSAGE", with its own escapes.
  */
 #include <ctype.h>
 #include <stdlib.h>

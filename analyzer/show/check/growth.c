@@ -1,6 +1,6 @@
 /*
  * growth.c - whether anything grows from training step to step: what the report calls growth
- * (analysis/growth.h), and beside it growth that no one place in the code made, and a cache that grows.
+ * (analysis/growth.h), and growth that no one place in the code made, and a cache that grows.
  */
 #include <stdlib.h>
 

@@ -1,8 +1,7 @@
 /*
- * junit.c - the rows of a check as JUnit XML: a test case for each, a failure where a limit was exceeded, an
- * error where nobody can tell.
- *
- * The elements, their order and their attributes are those that Ant's and Jenkins' schemas have in common.
+ * junit.c - the rows of a check as JUnit XML: a failure where a limit was exceeded, an error where nobody
+ * can tell.  Elements, their order and their attributes are those that Ant's and Jenkins' schemas have in
+ * common.
  */
 #include <stdio.h>
 #include <stdlib.h>

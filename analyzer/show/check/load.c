@@ -1,6 +1,6 @@
 /*
  * load.c - all files against all limits: which base run stands beside which file, what is missing of a job,
- * and which limits found nothing that they are about.
+ * which limits found nothing that they are about.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
  * measure.c - one limit held against one process: what its figure can have been, and what made it.
  *
- * A recording shows what was seen.  Something may have gone past it: events were lost, or a process was
- * killed, or ran out of memory and did not go on.  Then a figure may have been greater, and no limit is
- * called kept.  What was seen beyond a limit is beyond it all the same.
+ * Where events were lost, or a process was killed or ran out of memory and did not go on, a figure may have
+ * been greater than what was seen: no limit is called kept.  What was seen beyond a limit is beyond it all
+ * the same.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,4 @@
-/*
- * text.c - the rows of a check for a person: a verdict, the figure beside its limit, and why.
- */
+/* text.c - the rows of a check for a person. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,6 @@
 /*
- * diff.h - compares two runs: loads and matches them (load.c, rows.c), and shows them (text.c, json.c).
- *
- * A side is one process.  If an operand is a directory, or has several processes, the side is the process
- * with the highest peak, because that one decides whether a job fits; the spans over all ranks are shown
- * beside it.
+ * diff.h - compares two runs.  A side is one process: of a directory, or of several processes, the one with
+ * the highest peak, which decides whether a job fits; the spans over all ranks stand beside it.
  */
 #ifndef VS_SHOW_DIFF_DIFF_H
 #define VS_SHOW_DIFF_DIFF_H

@@ -1,6 +1,6 @@
 /*
- * text.c - two runs on a screen of 80 columns: what they were, what can't be compared, and for each device
- * first the change of the peak, by role, layer and line, then each phase.
+ * text.c - two runs on a screen of 80 columns: what can't be compared, and for each device first the change
+ * of the peak, by role, layer and line, then each phase.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 /*
  * estimate.h - `vramscope estimate`: the page of an estimate, alone or beside what a recording measured.
  *
- * Beside a recording each row of the estimate has the bytes that lived at the device's measured peak and were
- * for the same.  A block's role says what it was for, as PyTorch or its accesses tell it.  Where a block has
- * no role, or is said to be temporary, the phase of its birth says it:
+ * Beside a recording each row has the bytes that lived at the device's measured peak and were for the same,
+ * by their roles.  Where a block has no role, or is said to be temporary, the phase of its birth says it:
  *
  *      activations             born in forward, at a peak before the optimizer's step
  *      logits                  born in logits, likewise
@@ -11,10 +10,9 @@
  *      optimizer temporaries   at a peak in the optimizer's step: born there
  *      gathered parameters     role communication buffer
  *
- * What is none of these has a row of its own without an estimate.  Under them stand what was reserved and not
- * allocated, and what the driver says the process uses beyond (context, code), when the device was fullest.
- * All rows and these two add up to the difference between the estimate and what the driver said, so that the
- * row that explains most of it can be named.
+ * What is none of these has a row of its own.  With what was reserved and not allocated, and what the
+ * driver says beyond (context, code), when the device was fullest, the rows add up to the difference
+ * between the estimate and what the driver said.
  */
 #ifndef VS_SHOW_ESTIMATE_ESTIMATE_H
 #define VS_SHOW_ESTIMATE_ESTIMATE_H

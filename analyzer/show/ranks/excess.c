@@ -1,8 +1,7 @@
 /*
- * excess.c - why one device of a job holds more than another: what lived at the two peaks, beside each other,
- * and what the driver had beyond what was reserved.
- *
- * Only the two files are read again.  Everything that is said is a difference of measured bytes.
+ * excess.c - why one device of a job holds more than another: what lived at the two peaks, and what the
+ * driver had beyond reserved.  Only the two files are read again, and all that is said is a difference of
+ * measured bytes.
  */
 #include <stdlib.h>
 #include <string.h>

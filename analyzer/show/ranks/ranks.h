@@ -1,6 +1,6 @@
 /*
- * ranks.h - `vramscope report` of several files: makes the structs of analysis/ranks.h from open traces, and
- * shows them.
+ * ranks.h - `vramscope report` of several files: the structs of analysis/ranks.h from open traces, and
+ * their page.
  */
 #ifndef VS_SHOW_RANKS_RANKS_H
 #define VS_SHOW_RANKS_RANKS_H

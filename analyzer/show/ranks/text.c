@@ -1,6 +1,6 @@
 /*
- * text.c - the page of several ranks: which rank is missing, which peaked highest, then a row for each rank,
- * then for each phase the span from the lowest to the highest rank.
+ * text.c - the page of several ranks: who is missing, who peaked highest, a row for each rank, and for each
+ * phase the span over the ranks.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * arena.c - how the arena served: how much it held for the allocated bytes, the parts of the difference, how
- * often it called the driver, how often streams and the host waited.
+ * arena.c - how the arena served: what it held for the allocated bytes, how often it called the driver, how
+ * often streams and the host waited.
  */
 #include <math.h>
 #include <stdlib.h>

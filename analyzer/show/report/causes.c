@@ -1,9 +1,6 @@
 /*
- * causes.c - why the peak is as high as it is.
- *
- * The page has a sentence for each cause that the recording shows.  The whole report also has two bounds: the
- * bytes below which no change of one step's work can get, and what a change of the peak's phase saves at
- * most.
+ * causes.c - why the peak is as high as it is: a sentence for each cause that the recording shows, and in
+ * the whole report two bounds (savings.h).
  *
  * Each sentence must hold for every program that has its figure; tests/e2e/cli/cli_causes.sh has programs
  * for which careless wordings would be false.

@@ -1,8 +1,4 @@
-/*
- * code.c - see code.h.
- *
- * A row with a line of Python is shown by that line; of the others the call stacks are examined.
- */
+/* code.c - see code.h.  A row without a line of Python is shown by its call stack. */
 #include "code.h"
 
 #include <stdlib.h>

@@ -4,11 +4,9 @@
  *      1.53 GiB  18.3 %  model.py:37 train                   a line of Python
  *      1.01 GiB  12.1 %  trainer.c:40 forward → allocate     where no Python ran: a function
  *      3.10 GiB  37.0 %  (no Python line; made in backward)  neither is known
- *
- * Behind a line stands the tensor that it was asked for as, if the recording has tensors, one of them has at
- * least half of the line's bytes, and the page is wide enough for one row.
- *
  *      512.0 MiB  6.1 %  model.py:41 Block.forward, bfloat16 [4, 2048, 8192] x4
+ *
+ * A tensor stands behind the line if it has at least half of the line's bytes and the page is wide enough.
  */
 #ifndef VS_SHOW_REPORT_CODE_H
 #define VS_SHOW_REPORT_CODE_H

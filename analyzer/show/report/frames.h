@@ -1,12 +1,7 @@
 /*
- * frames.h - formats places in code for people.
- *
- *      a native frame     at::empty  (libtorch_cuda.so)
- *      ... without a name libtorch_cuda.so+0x91000
- *      a Python frame     transformers/models/llama/modeling_llama.py:288 LlamaAttention.forward
- *
- * A Python file in site-packages is shown from its package on, any other with its whole path, so that it can
- * be opened.
+ * frames.h - formats places in code for people: "at::empty  (libtorch_cuda.so)",
+ * "libtorch_cuda.so+0x91000", and of a Python file in site-packages the path from its package on, of any
+ * other the whole path, so that it can be opened.
  */
 #ifndef VS_SHOW_REPORT_FRAMES_H
 #define VS_SHOW_REPORT_FRAMES_H

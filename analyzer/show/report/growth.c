@@ -1,7 +1,4 @@
-/*
- * growth.c - shows memory that grows from step to step, as text and JSON: by how much per step, by which
- * code, in which phase and in what sizes.
- */
+/* growth.c - memory that grows from step to step, as text and JSON. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,7 @@
 /*
- * hidden.h - classifies the frames of a call stack that do not inform a reader.
- *
- * Between a line of Python and its allocation lie some twenty calls of PyTorch's dispatcher, its allocator
- * and the interpreter, the same ones for every operator.  Without them the operators, the functions that
- * compute them, and the libraries are left.
+ * hidden.h - classifies the frames of a call stack that do not inform a reader: the twenty or so calls of
+ * PyTorch's dispatcher, its allocator and the interpreter between a line of Python and its allocation, the
+ * same for every operator.
  */
 #ifndef VS_SHOW_REPORT_HIDDEN_H
 #define VS_SHOW_REPORT_HIDDEN_H

@@ -1,8 +1,8 @@
 /*
  * losses.c - what is missing in a recording, what disagrees in it, and what it could not rely on.
  *
- * Where ends of allocations were lost when the ring was full, totals are upper bounds (schema.sql, table
- * upper_bound).  Of mismatches (table mismatch, `what`) only two kinds are about a framework's own totals.
+ * Where ends of allocations were lost totals are upper bounds (table upper_bound).  Of mismatches (table
+ * mismatch, `what`) only two kinds are about a framework's own totals.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /*
- * names.c - the ranges that name no phase, by name, as programs with NVTX annotations have them.
- *
- * Longest first.  Programs that number their ranges have as many names as ranges: a page shows the first few.
+ * names.c - the ranges that name no phase, by name, longest first.  Programs that number their ranges have
+ * as many names as ranges: a page shows the first few.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,4 @@
-/*
- * oom.h - the out-of-memory at the head of a report: the last that reached the program, which code made the
- * request, which held the memory, and by how much it was short.
- */
+/* oom.h - the out-of-memory at the head of a report: the last that reached the program. */
 #ifndef VS_SHOW_REPORT_OOM_H
 #define VS_SHOW_REPORT_OOM_H
 

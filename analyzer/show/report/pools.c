@@ -1,6 +1,6 @@
 /*
- * pools.c - libraries with a pool of their own that report no blocks: how much they hold is known, how much
- * of it they use only from their own figures.
+ * pools.c - libraries with a pool that reports no blocks: what they hold is known, what of it they use only
+ * from their own figures.
  */
 #include <stdlib.h>
 

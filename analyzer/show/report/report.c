@@ -113,6 +113,8 @@ static int judge_growth(struct trace *t, struct device_report *d, const struct t
     return result;
 }
 
+/* The last step ends where the next one begins, and where none does with the program, when the lists of a
+ * function that has returned are gone: if nothing grows up to there, it is judged at its last allocation. */
 static int search_growth(struct trace *t, struct device_report *d, struct trace_step_end *steps, size_t n)
 {
     int result = judge_growth(t, d, steps, n);

@@ -1,8 +1,6 @@
 /*
- * residual.c - shows the residual, as text and JSON: the parts of the driver's figure when the device was
- * fullest and at the end.
- *
- * Measured rows that are zero are left out; unexplained is always shown.
+ * residual.c - the residual, as text and JSON. Measured rows that are zero are left out; unexplained is
+ * always shown.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
  * rules.h - why what lived at a moment has its role: the rules that decided, and what PyTorch says of the
- * same bytes beside what their accesses say (schema.sql, views block_role and role_agreement).
+ * same bytes beside what their accesses say (views block_role, role_agreement).
  */
 #ifndef VS_SHOW_REPORT_RULES_H
 #define VS_SHOW_REPORT_RULES_H

@@ -8,9 +8,8 @@
  *      libcublasLt.so.13+0x91000, and 4 more           frames of one library without names
  *      descend ×3  (trainer)                           a function that called itself
  *
- * Names of C++ are short (cxx_name.h), and uninformative frames (hidden.h) are left out; if that would leave
- * nothing between two lines of Python, the operator stays.  FULL shows every frame, and its name as it is
- * stored.
+ * Uninformative frames (hidden.h) are left out; if that would leave nothing between two lines of Python,
+ * the operator stays.  FULL shows every frame, and its name as it is stored.
  */
 #ifndef VS_SHOW_REPORT_STACK_H
 #define VS_SHOW_REPORT_STACK_H

@@ -1,7 +1,6 @@
 /*
- * text.c - the report for people: first what went wrong, then what the run was, then each device from the
- * most frequent question (which phase peaked) to details (who held the memory, what the driver uses beyond
- * it).
+ * text.c - the report for people: first what went wrong, then the run, then each device, from the most
+ * frequent question (which phase peaked) to details.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -181,7 +180,7 @@ bool report_has_blocks(const struct device_report *d)
     return false;
 }
 
-/* Without phases of a training no change of the program has an answer (edit/needs.c). */
+/* Without phases of a training no change of the program has an answer (edit/edits.c). */
 static bool has_training(const struct trace *t, int64_t device)
 {
     static const char *const names[] = {"forward", "backward", "optimizer"};

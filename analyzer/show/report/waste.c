@@ -1,11 +1,8 @@
 /*
- * waste.c - see waste.h.
- *
- * A bound is a sentence about the recording.  "At the least" is the peak of the replay with sure uses, "at
- * most" its difference to the peak.  Beside it stands what all uses that were seen give, which is less. Where
- * events are missing there is no replay, and a line says why.  Where no use is recorded as sure, what was
- * seen stands alone.  The recording has of each block one idle time, its longest: so the bound is one of what
- * is counted, not of all that lay unused.
+ * waste.c - see waste.h.  "At the least" is the peak of the replay with sure uses, "at most" its difference
+ * to the peak; what all uses that were seen give is less, and stands beside it.  Where events are missing
+ * there is no replay, and where no use is recorded as sure what was seen stands alone.  Of each block only
+ * the longest idle time is recorded: the bound is one of what is counted.
  */
 #include "waste.h"
 

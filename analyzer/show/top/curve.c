@@ -1,8 +1,8 @@
 /*
  * curve.c - allocated and reserved of one device over the last minute or so.
  *
- * The history is the database's, which is asked anew for each frame: between two looks at the journal's page
- * a peak would be missed.  What was not written yet is the last column, from that page.
+ * The history is the database's, asked anew for each frame, as between two looks at the journal's page a
+ * peak would be missed.  What was not written yet is the last column, from that page.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /*
- * metrics.c - what processes hold as OpenMetrics; see top.h.
- *
- * The figures of a device are the journal's.  What lives by phase and role is asked of the database, which
- * takes a time that grows with it; so it is not asked again before 20 times that is over.
+ * metrics.c - what processes hold as OpenMetrics.  The figures of a device are the journal's.  What lives
+ * by phase and role is asked of the database, which takes a time that grows with it; it is not asked again
+ * before 20 times that is over.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /*
- * serve.c - a page over HTTP, on the loopback address alone; see top.h.
- *
- * One client at a time, for half a minute at most.  Who asks for another host's page is refused: a page of
- * the web whose name leads here could read ours.
+ * serve.c - a page over HTTP, on the loopback address alone: one client at a time, for half a minute at
+ * most.  Who asks for another host's page is refused, as a page of the web whose name leads here could read
+ * ours.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,8 +1,7 @@
 /*
- * terminal.c - the terminal that top draws on.  It is given back as it was at the end, at a signal that ends
- * the program, and for as long as the program is stopped (Ctrl-Z).
- *
- * Signals are blocked but for the wait, so that none comes between a look at a flag and the wait for it.
+ * terminal.c - the terminal that top draws on, given back as it was at the end, at a signal that ends the
+ * program, and while the program is stopped (Ctrl-Z).  Signals are blocked but for the wait, so that none
+ * comes between a look at a flag and the wait for it.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,11 +1,6 @@
 /*
- * top.h - what `vramscope top` shows: one frame of text, of the width and height of a terminal.
- *
- *      frame.c     a row for each device of each process, the open ranges, lines about what is wrong
- *      curve.c     allocated and reserved over the last minute, of the row that is chosen
- *      terminal.c  the terminal: its size, keys, and giving it back as it was
- *      metrics.c   the figures for a monitor, as OpenMetrics
- *      serve.c     a page over HTTP, on the loopback address alone
+ * top.h - what `vramscope top` shows: one frame of text, of the width and height of a terminal (frame.c),
+ * or the figures for a monitor (metrics.c, serve.c).
  */
 #ifndef VS_SHOW_TOP_TOP_H
 #define VS_SHOW_TOP_TOP_H
