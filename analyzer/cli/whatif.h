@@ -8,14 +8,10 @@
 #include "law/law.h"
 #include "read/tape.h"
 #include "read/trace.h"
-#include "replay/replay.h"
-#include "replay/torch.h"
+#include "replay/feed.h"
 #include "whatif/answers.h"
 
 /* ---- the question ---- */
-
-enum policy { LIVE, NATIVE, EXPANDABLE, ARENA, PACKED, POLICIES };
-extern const char *const whatif_policies[]; /* their names, and NULL */
 
 struct options {
     const char *policy, *capacity, *plot; /* plot: gone */
@@ -27,7 +23,7 @@ struct options {
 
 struct question {
     const struct options *o;
-    bool wanted[POLICIES];
+    bool wanted[FEED_POLICIES];
     uint64_t capacity; /* 0: no end */
     char **settings;   /* words */
     int setting_count;
@@ -135,13 +131,13 @@ struct answers {
     const struct question *q;
     int64_t device;
     const struct trace_tape *tape;
-    struct replay_result of[POLICIES];
-    enum policy run;  /* that the recording was made under */
-    uint64_t base;    /* what that holds with the recorded settings, begun like the others */
-    bool alike;       /* which is something else than it held as recorded */
-    uint64_t live;    /* the most that was alive */
-    int64_t recorded; /* the most that the framework held as recorded; UNKNOWN */
-    int64_t limit;    /* that the program set last for PyTorch's allocator; UNKNOWN: none */
+    struct replay_result of[FEED_POLICIES];
+    enum feed_policy run; /* that the recording was made under */
+    uint64_t base;        /* what that holds with the recorded settings, begun like the others */
+    bool alike;           /* which is something else than it held as recorded */
+    uint64_t live;        /* the most that was alive */
+    int64_t recorded;     /* the most that the framework held as recorded; UNKNOWN */
+    int64_t limit;        /* that the program set last for PyTorch's allocator; UNKNOWN: none */
     enum torch_ties ties;
     struct refused *refused; /* the request that ended the run; NULL */
     bool late;

@@ -40,7 +40,7 @@ static bool wants_edits(const struct question *q)
 static int one_policy(const struct question *q)
 {
     int policy = -1;
-    for (int i = 0; i < POLICIES && q->o->policy; i++)
+    for (int i = 0; i < FEED_POLICIES && q->o->policy; i++)
         if (q->wanted[i])
             policy = policy >= 0 ? FEED_POLICIES : i;
     return policy;
@@ -132,7 +132,7 @@ static int answer_json(struct answers *a, const struct edits_question *q, struct
 
 static bool fits_any(const struct answers *a)
 {
-    for (int i = NATIVE; i <= ARENA; i++)
+    for (int i = FEED_NATIVE; i <= FEED_ARENA; i++)
         if (!a->q->wanted[i] || !a->of[i].ran_out)
             return true;
     return false;
@@ -152,12 +152,12 @@ static void add_legend(const struct answers *a, const struct edits_question *q, 
                    changes && a->q->capacity ? ", without an end" : "");
     if (!a->refused && replayed && (a->q->capacity || a->q->setting_count || !a->q->wanted[a->run]))
         whatif_say(page, "  difference: to the %s that %s reserves so, with the run's settings",
-                   units_bytes((int64_t)a->base, exact).s, whatif_policies[a->run]);
+                   units_bytes((int64_t)a->base, exact).s, feed_policy_names[a->run]);
     if (changes && a->q->capacity)
         whatif_say(page, "  fits: into %s", units_bytes((int64_t)a->q->capacity, exact).s);
     for (int i = 0; i < FEED_POLICIES && replayed && !a->refused; i++)
         if (a->q->wanted[i] && i != (int)a->run && refusal_cure((enum feed_policy)i))
-            whatif_say(page, "  %s: %s", whatif_policies[i], refusal_cure((enum feed_policy)i));
+            whatif_say(page, "  %s: %s", feed_policy_names[i], refusal_cure((enum feed_policy)i));
     if (a->q->capacity && replayed && !fits_any(a))
         whatif_say(page, "  no allocator has enough; for a changed program: the same command with "
                          "--edit=batch=0.5, or another of vramscope whatif --help");

@@ -33,19 +33,19 @@ struct torch_settings policies_settings(const struct answers *a)
 }
 
 /* Whether the recording was made under POLICY as it is asked about, so that both can be compared. */
-static bool recorded_under(const struct answers *a, enum policy policy)
+static bool recorded_under(const struct answers *a, enum feed_policy policy)
 {
     if (a->q->setting_count || a->q->capacity || a->tape->arena || a->late || a->tape->roundup < 0)
         return false;
-    return policy == (a->tape->expandable ? EXPANDABLE : NATIVE);
+    return policy == (a->tape->expandable ? FEED_EXPANDABLE : FEED_NATIVE);
 }
 
-static void replay_as_torch(const struct answers *a, enum policy policy, bool compare,
+static void replay_as_torch(const struct answers *a, enum feed_policy policy, bool compare,
                             struct replay_result *r)
 {
     struct torch_settings s = policies_settings(a);
     const struct trace_device *device = trace_find_device(a->t, a->device);
-    s.expandable = policy == EXPANDABLE;
+    s.expandable = policy == FEED_EXPANDABLE;
     if (compare && device && device->total_bytes > 0)
         s.memory = (uint64_t)device->total_bytes;
     s.follow_limits = compare || !a->q->capacity; /* --capacity asks about another end */
@@ -54,7 +54,7 @@ static void replay_as_torch(const struct answers *a, enum policy policy, bool co
     replay_torch(a->tape, &s, compare, r);
 }
 
-static void ask_torch(struct answers *a, enum policy policy)
+static void ask_torch(struct answers *a, enum feed_policy policy)
 {
     replay_as_torch(a, policy, recorded_under(a, policy), &a->of[policy]);
 }
@@ -67,7 +67,7 @@ static bool all_same(const struct replay_result *r)
 /* Whether the recording's own policy and settings meet it in everything. */
 static bool is_met(const struct answers *a)
 {
-    enum policy own = a->tape->expandable ? EXPANDABLE : NATIVE;
+    enum feed_policy own = a->tape->expandable ? FEED_EXPANDABLE : FEED_NATIVE;
     struct question plain = *a->q;
     struct answers as_recorded = *a;
     plain.setting_count = 0;
@@ -90,22 +90,22 @@ static void find_ties(struct answers *a)
         ;
 }
 
-static void ask(struct answers *a, enum policy policy)
+static void ask(struct answers *a, enum feed_policy policy)
 {
     struct replay_result *r = &a->of[policy];
     switch (policy) {
-    case LIVE:
+    case FEED_LIVE:
         replay_live(a->tape, a->q->capacity, r);
         break;
-    case NATIVE:
-    case EXPANDABLE:
+    case FEED_NATIVE:
+    case FEED_EXPANDABLE:
         ask_torch(a, policy);
         break;
-    case ARENA:
+    case FEED_ARENA:
         replay_arena(a->tape, a->q->capacity, r);
         break;
     default:
-        replay_packed(a->tape, a->q->capacity, r);
+        break;
     }
 }
 
@@ -120,12 +120,12 @@ static void ask_base(struct answers *a)
     plain.setting_count = 0;
     plain.capacity = 0;
     as_recorded.q = &plain;
-    if (a->run == ARENA)
+    if (a->run == FEED_ARENA)
         replay_arena(a->tape, 0, &r);
     else
         replay_as_torch(&as_recorded, a->run, false, &r);
     a->base = r.reserved;
-    for (int i = NATIVE; i < POLICIES; i++)
+    for (int i = FEED_NATIVE; i < FEED_POLICIES; i++)
         others = others || (i != (int)a->run && a->q->wanted[i]);
     a->alike = others && a->of[a->run].compared && a->of[a->run].reserved != a->base;
 }
@@ -141,7 +141,7 @@ void policies_begin(struct answers *a)
     const struct trace_peak *peak = trace_find_peak(a->t, a->device, "managed_reserved");
     a->recorded = peak && peak->bytes > 0 ? peak->bytes : UNKNOWN;
     a->limit = replay_last_limit(a->tape, trace_find_device(a->t, a->device));
-    a->run = a->tape->arena ? ARENA : a->tape->expandable ? EXPANDABLE : NATIVE;
+    a->run = a->tape->arena ? FEED_ARENA : a->tape->expandable ? FEED_EXPANDABLE : FEED_NATIVE;
     struct replay_result live;
     replay_live(a->tape, 0, &live);
     a->live = live.reserved;
@@ -150,7 +150,7 @@ void policies_begin(struct answers *a)
 
 void policies_ask(struct answers *a)
 {
-    for (int i = 0; i < POLICIES; i++)
+    for (int i = 0; i < FEED_POLICIES; i++)
         if (a->q->wanted[i])
             ask(a, i);
     ask_base(a);
@@ -160,18 +160,15 @@ void policies_ask(struct answers *a)
 
 /* How far the figure can be relied on, as a sentence that the caller frees; WHOLE: and why it is compared
  * with another. */
-static char *reliance(const struct answers *a, enum policy policy, bool whole)
+static char *reliance(const struct answers *a, enum feed_policy policy, bool whole)
 {
     const struct replay_result *r = &a->of[policy];
     const struct trace_tape *tape = a->tape;
-    if (policy == LIVE)
+    if (policy == FEED_LIVE)
         return xstrdup(tape->unasked ? "no allocator needs less of these block sizes"
                                      : "no allocator needs less");
-    if (policy == PACKED)
-        return xformat("%s; no packing needs less than %s", r->method,
-                       units_bytes((int64_t)r->bound, a->q->o->bytes).s);
     if (r->compared) {
-        char *why = all_same(r) ? xstrdup("") : replay_why_not(a->tape, policy == EXPANDABLE);
+        char *why = all_same(r) ? xstrdup("") : replay_why_not(a->tape, policy == FEED_EXPANDABLE);
         char *alike =
             whole && a->alike && policy == a->run
                 ? xformat("; the others begin with an empty cache, and no driver refuses them memory: "
@@ -191,10 +188,10 @@ static char *reliance(const struct answers *a, enum policy policy, bool whole)
         return xstrdup("not exact: the framework held memory before the recording began");
     if (tape->start)
         return xstrdup("not exact: begins with an empty cache, the recording did not");
-    if (!tape->streams_known && policy != ARENA)
+    if (!tape->streams_known && policy != FEED_ARENA)
         return xformat("not exact: the stream of some blocks is not known, taken as the default one%s",
                        tape->imported || tape->asked ? "" : "; sizes are blocks', not requests");
-    if (a->pools_matter && policy != ARENA)
+    if (a->pools_matter && policy != FEED_ARENA)
         return xformat("not exact: which pool %s %s of is not known, taken as the common one",
                        units_count(tape->pools_unknown, "request").s,
                        tape->pools_unknown == 1 ? "was" : "were");
@@ -215,26 +212,25 @@ void policies_json(const struct answers *a, struct json *j)
     json_int(j, "blocks", a->tape->ids);
     json_int(j, "live_bytes", (int64_t)a->live);
     json_int(j, "recorded_reserved_bytes", a->recorded);
-    json_text(j, "recorded_policy", whatif_policies[a->run]);
+    json_text(j, "recorded_policy", feed_policy_names[a->run]);
     json_int(j, "compared_with_bytes", (int64_t)a->base);
     json_int(j, "limit_bytes", a->limit);
     json_text(j, "settings_from_environment", a->tape->environment);
     json_begin(j, "policies", '[');
-    for (int i = 0; i < POLICIES; i++) {
+    for (int i = 0; i < FEED_POLICIES; i++) {
         const struct replay_result *r = &a->of[i];
         if (!a->q->wanted[i])
             continue;
         char *relies = reliance(a, i, true);
-        bool at = r->ran_out && r->out_t != UNKNOWN;
         json_begin(j, NULL, '{');
-        json_text(j, "policy", whatif_policies[i]);
+        json_text(j, "policy", feed_policy_names[i]);
         json_int(j, "reserved_bytes", (int64_t)r->reserved);
         json_bool(j, "fits", !r->ran_out);
         json_int(j, "like_others_bytes", (int64_t)reserved(a, i));
-        json_int(j, "ran_out_ns", at ? r->out_t : UNKNOWN);
-        json_int(j, "ran_out_request_bytes", at ? (int64_t)r->out_size : UNKNOWN);
-        json_int(j, "ran_out_reserved_bytes", at ? (int64_t)r->out_reserved : UNKNOWN);
-        json_int(j, "ran_out_live_bytes", at ? (int64_t)r->out_live : UNKNOWN);
+        json_int(j, "ran_out_ns", r->ran_out ? r->out_t : UNKNOWN);
+        json_int(j, "ran_out_request_bytes", r->ran_out ? (int64_t)r->out_size : UNKNOWN);
+        json_int(j, "ran_out_reserved_bytes", r->ran_out ? (int64_t)r->out_reserved : UNKNOWN);
+        json_int(j, "ran_out_live_bytes", r->ran_out ? (int64_t)r->out_live : UNKNOWN);
         json_int(j, "retries", (int64_t)r->retries);
         json_bool(j, "compared", r->compared);
         json_bool(j, "exact", r->compared && all_same(r));
@@ -242,7 +238,6 @@ void policies_json(const struct answers *a, struct json *j)
         json_int(j, "addresses_same", r->compared ? (int64_t)r->blocks_same : UNKNOWN);
         json_int(j, "segment_events", r->compared ? (int64_t)r->segments : UNKNOWN);
         json_int(j, "segment_events_same", r->compared ? (int64_t)r->segments_same : UNKNOWN);
-        json_int(j, "bound_bytes", r->bound ? (int64_t)r->bound : UNKNOWN);
         json_int(j, "replay_ns", r->ns);
         json_int(j, "replay_events", (int64_t)r->events);
         json_text(j, "reliance", relies);
@@ -257,8 +252,6 @@ void policies_json(const struct answers *a, struct json *j)
 static char *where_out(const struct answers *a, const struct replay_result *r)
 {
     bool exact = a->q->o->bytes;
-    if (r->out_t == UNKNOWN)
-        return xstrdup("does not fit");
     if (r->out_at_start)
         return xstrdup("has no room for what was alive when the trace began");
     int64_t step = trace_step_at(a->t, r->out_t);
@@ -282,11 +275,10 @@ static bool is_changed(const struct answers *a)
 /* What a row is called where it stands beside others. */
 static char *name_of(const struct answers *a, int policy)
 {
-    static const char *const notes[POLICIES] = {[LIVE] = " (lower bound)", [PACKED] = " (in hindsight)"};
-    const char *note = notes[policy]                             ? notes[policy]
+    const char *note = policy == FEED_LIVE                       ? " (lower bound)"
                        : policy == (int)a->run && !is_changed(a) ? " (the run)"
                                                                  : "";
-    return xformat("%s%s", whatif_policies[policy], note);
+    return xformat("%s%s", feed_policy_names[policy], note);
 }
 
 static char *fits(const struct answers *a, const struct replay_result *r)
@@ -294,17 +286,16 @@ static char *fits(const struct answers *a, const struct replay_result *r)
     if (!r->ran_out)
         return r->retries ? xformat("yes, %s", units_count((int64_t)r->retries, "emptied cache").s)
                           : xstrdup("yes");
-    int64_t step = r->out_t == UNKNOWN ? UNKNOWN : trace_step_at(a->t, r->out_t);
-    if (step != UNKNOWN)
-        return xformat("no, in step %" PRId64, step);
-    return r->out_t == UNKNOWN ? xstrdup("no") : xformat("no, at %s", units_time(r->out_t).s);
+    int64_t step = trace_step_at(a->t, r->out_t);
+    return step == UNKNOWN ? xformat("no, at %s", units_time(r->out_t).s)
+                           : xformat("no, in step %" PRId64, step);
 }
 
 /* Of a limit, too, that the program had set. */
 static bool is_limited(const struct answers *a)
 {
     bool limited = a->q->capacity;
-    for (int i = 0; i < POLICIES; i++)
+    for (int i = 0; i < FEED_POLICIES; i++)
         limited = limited || (a->q->wanted[i] && a->of[i].ran_out);
     return limited;
 }
@@ -312,7 +303,7 @@ static bool is_limited(const struct answers *a)
 static void add_bytes(const struct answers *a, int policy, struct whatif_row *row)
 {
     const struct replay_result *r = &a->of[policy];
-    bool cut = r->ran_out && r->out_t != UNKNOWN, exact = a->q->o->bytes; /* it would have been more */
+    bool cut = r->ran_out, exact = a->q->o->bytes; /* it would have been more */
     int64_t bytes = (int64_t)reserved(a, policy), more = bytes - (int64_t)a->base;
     row->cells[COLUMN_RESERVED] = xformat("%s%s", cut ? "> " : "", units_bytes(bytes, exact).s);
     row->cells[COLUMN_DIFFERENCE] =
@@ -333,8 +324,7 @@ static void add_row(const struct answers *a, int policy, struct whatif_page *pag
     row->cells[COLUMN_WHAT] = name_of(a, policy);
     if (a->refused)
         refusal_cells(a->refused, policy, exact, row);
-    if (policy < FEED_POLICIES && refusal_cure((enum feed_policy)policy) && policy != (int)a->run &&
-        !is_limited(a))
+    if (refusal_cure((enum feed_policy)policy) && policy != (int)a->run && !is_limited(a))
         row->cells[COLUMN_COSTS] = xstrdup("no code change");
     if (replayed)
         add_bytes(a, policy, row);
@@ -348,7 +338,8 @@ static void add_why(const struct answers *a, int policy, struct whatif_page *pag
                     ? xformat("%sfits after %s; ", a->refused ? "up to the refused request " : "",
                               units_count((int64_t)r->retries, "emptied cache").s)
                     : xstrdup("");
-    whatif_say(page, "  %s: %s%s%s%s", whatif_policies[policy], out ? out : "", out ? "; " : "", fit, relies);
+    whatif_say(page, "  %s: %s%s%s%s", feed_policy_names[policy], out ? out : "", out ? "; " : "", fit,
+               relies);
     free(relies);
     free(out);
     free(fit);
@@ -403,12 +394,12 @@ void policies_page(const struct answers *a, struct whatif_page *page)
     page->run = SIZE_MAX;
     add_head(a, page);
     page->above = page->line_count;
-    for (int i = 0; i < POLICIES; i++)
+    for (int i = 0; i < FEED_POLICIES; i++)
         wanted += a->q->wanted[i];
-    for (int i = 0; i < POLICIES; i++)
-        if (a->q->wanted[i] && (replayed || (a->refused && i < FEED_POLICIES)))
+    for (int i = 0; i < FEED_POLICIES; i++)
+        if (a->q->wanted[i] && (replayed || a->refused))
             add_row(a, i, page);
-    for (int i = 0; i < POLICIES && replayed; i++)
+    for (int i = 0; i < FEED_POLICIES && replayed; i++)
         if (a->q->wanted[i] && (a->q->o->why || i == (int)a->run || wanted == 1))
             add_why(a, i, page);
 }

@@ -8,8 +8,6 @@
 
 #define SIZE_MOST (INT64_C(1) << 50)
 
-const char *const whatif_policies[] = {"live", "torch-native", "torch-expandable", "arena", "packed", NULL};
-
 bool question_size(const char *text, uint64_t *bytes)
 {
     int64_t n;
@@ -40,16 +38,21 @@ static int read_policies(struct question *q)
     int bad = 0;
     while (!bad && (word = strsep(&rest, ","))) {
         int i = 0;
-        while (i < POLICIES && strcmp(word, whatif_policies[i]))
+        while (i < FEED_POLICIES && strcmp(word, feed_policy_names[i]))
             i++;
-        if (i < POLICIES) {
+        if (i < FEED_POLICIES) {
             q->wanted[i] = true;
             continue;
         }
-        const char *near = args_nearest(word, whatif_policies);
+        if (!strcmp(word, "packed")) {
+            bad = complain(
+                "whatif: the policy packed is gone: --policy=live is at most 1 %% lower in trainings");
+            break;
+        }
+        const char *near = args_nearest(word, feed_policy_names);
         bad = near ? complain("whatif: no policy '%s': did you mean '%s'?", shown(word), near)
-                   : complain("whatif: no policy '%s': there are live, torch-native, torch-expandable, arena "
-                              "and packed",
+                   : complain("whatif: no policy '%s': there are live, torch-native, torch-expandable "
+                              "and arena",
                               shown(word));
     }
     free(list);
@@ -120,15 +123,6 @@ int question_setting(struct torch_settings *s, const char *word)
     return 0;
 }
 
-/* A changed program is played under allocators as they are: a packing that knows the recorded run is none. */
-static int check_edited(const struct question *q)
-{
-    if (!q->o->edits.count || !q->o->policy || !q->wanted[PACKED])
-        return 0;
-    return complain("whatif: --policy=packed does not go with --edit, which answers for live, torch-native, "
-                    "torch-expandable and arena");
-}
-
 int question_read(struct question *q, char **words, int n)
 {
     struct torch_settings settings = torch_defaults();
@@ -139,8 +133,6 @@ int question_read(struct question *q, char **words, int n)
         bad = edits_check(&q->o->edits);
     if (!bad)
         bad = read_policies(q);
-    if (!bad)
-        bad = check_edited(q);
     for (int i = 0; i < n && !bad; i++)
         bad = question_setting(&settings, words[i]);
     if (!bad && settings.gc_threshold > 0 && !q->capacity)

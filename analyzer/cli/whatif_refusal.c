@@ -85,7 +85,7 @@ void refusal_order(const struct refused *r, int policy, int64_t *rank, int64_t *
 {
     *rank = BOUNDS;
     *bytes = 0;
-    if (policy >= FEED_POLICIES || !r->a.of[policy].asked || !refusal_cure((enum feed_policy)policy))
+    if (!r->a.of[policy].asked || !refusal_cure((enum feed_policy)policy))
         return;
     const struct refusal_policy *p = &r->a.of[policy];
     *rank = p->verdict == REFUSAL_PASSES ? AT_NO_COST : PASSES + (int)p->verdict;
@@ -119,11 +119,11 @@ static void fill(const struct refusal_change *c, bool exact, struct whatif_row *
 
 void refusal_cells(const struct refused *r, int policy, bool exact, struct whatif_row *row)
 {
-    struct refusal_change c = as_change(r, policy < FEED_POLICIES ? policy : 0);
-    if (policy < FEED_POLICIES && r->a.of[policy].asked)
+    struct refusal_change c = as_change(r, policy);
+    if (r->a.of[policy].asked)
         fill(&c, exact, row);
     else
-        row->cells[COLUMN_REQUEST] = xstrdup(policy < FEED_POLICIES ? "unknown" : "-");
+        row->cells[COLUMN_REQUEST] = xstrdup("unknown");
 }
 
 static void add_change(const struct refusal_change *c, bool exact, struct whatif_page *page)

@@ -19,7 +19,7 @@ static bool play(struct feed *f, const struct program *p, const struct trace_mom
     case MOMENT_BORN:
         return feed_born(f, e->block, b->size, b->stream);
     case MOMENT_DIED:
-        feed_died(f, e->block, b->size, b->stream);
+        feed_died(f, e->block, b->size, b->stream, false);
         break;
     default:
         break;

@@ -19,11 +19,11 @@ static void json_points(struct answer *a, struct json *j)
             json_begin(j, NULL, '{');
             json_int(j, "batch", at.batch);
             json_int(j, "seq", at.seq);
-            for (int p = 0; p < LAW_POLICIES; p++) {
-                struct law_answer one = law_play(&a->model, at, (enum law_policy)p, a->q->capacity);
-                json_begin(j, law_policy_names[p], '{');
-                struct law_answer whole = law_play(&a->model, at, (enum law_policy)p, 0);
-                struct law_span span = law_play_span(&a->model, at, (enum law_policy)p);
+            for (int p = 0; p < FEED_POLICIES; p++) {
+                struct law_answer one = law_play(&a->model, at, (enum feed_policy)p, a->q->capacity);
+                json_begin(j, feed_policy_names[p], '{');
+                struct law_answer whole = law_play(&a->model, at, (enum feed_policy)p, 0);
+                struct law_span span = law_play_span(&a->model, at, (enum feed_policy)p);
                 json_int(j, "bytes", (int64_t)whole.bytes);
                 json_int(j, "least_bytes", (int64_t)span.least);
                 json_int(j, "most_bytes", (int64_t)span.most);
@@ -44,14 +44,14 @@ static void json_largest(struct answer *a, struct json *j)
     const struct law_list *rows = longest ? &a->batch : &a->seq;
     json_begin(j, "largest", '[');
     for (size_t i = 0; i < rows->n && a->q->capacity; i++)
-        for (int p = 0; p < LAW_POLICIES; p++) {
+        for (int p = 0; p < FEED_POLICIES; p++) {
             int64_t best;
             uint64_t retries;
             enum law_found found = law_largest(&a->model, longest, rows->at[i], longest ? &a->seq : &a->batch,
-                                               (enum law_policy)p, a->q->capacity, &best, &retries);
+                                               (enum feed_policy)p, a->q->capacity, &best, &retries);
             json_begin(j, NULL, '{');
             json_int(j, longest ? "batch" : "seq", rows->at[i]);
-            json_text(j, "policy", law_policy_names[p]);
+            json_text(j, "policy", feed_policy_names[p]);
             json_text(j, "found", found_names[found]);
             json_int(j, longest ? "seq" : "batch", found == LAW_NOTHING_FITS ? UNKNOWN : best);
             json_int(j, "retries", found == LAW_NOTHING_FITS ? UNKNOWN : (int64_t)retries);
@@ -108,7 +108,7 @@ int law_forecast(char **files, size_t n, struct law_forecast *points, size_t cou
     for (size_t i = 0; i < count; i++) {
         struct law_point at = {points[i].batch, points[i].seq};
         bool off = (a.batch.n == 1 && at.batch != a.batch.at[0]) || (a.seq.n == 1 && at.seq != a.seq.at[0]);
-        enum law_policy policy = !bad && a.model.base->tape.expandable ? LAW_EXPANDABLE : LAW_NATIVE;
+        enum feed_policy policy = !bad && a.model.base->tape.expandable ? FEED_EXPANDABLE : FEED_NATIVE;
         struct law_answer one = {0};
         if (!bad && !off)
             one = law_play(&a.model, at, policy, 0);

@@ -17,7 +17,7 @@
 /* The laws at the recordings' own sizes against what was recorded: the least and the greatest ratio. */
 struct fidelity {
     double live[2], reserved[2]; /* NAN: nothing was recorded to compare with */
-    enum law_policy policy;
+    enum feed_policy policy;
 };
 
 static void widen(double *range, uint64_t ours, int64_t recorded)
@@ -31,9 +31,9 @@ static void widen(double *range, uint64_t ours, int64_t recorded)
 
 static struct fidelity fidelity(struct answer *a)
 {
-    struct fidelity f = {{NAN, NAN}, {NAN, NAN}, LAW_NATIVE};
+    struct fidelity f = {{NAN, NAN}, {NAN, NAN}, FEED_NATIVE};
     if (a->model.base->tape.expandable)
-        f.policy = LAW_EXPANDABLE;
+        f.policy = FEED_EXPANDABLE;
     for (size_t i = 0; i < a->runs.n; i++) {
         const struct law_run *run = &a->runs.at[i];
         struct law_point at = {run->batch, run->seq};
@@ -151,7 +151,7 @@ static void print_trust(struct answer *a)
             units_count((int64_t)m->some, "block").s, m->missing,
             units_bytes((int64_t)m->missing_bytes, a->q->bytes).s);
     print_range("  the recordings themselves by these laws: allocated", f.live);
-    char *reserved = xformat("; %s reserved", law_policy_names[f.policy]);
+    char *reserved = xformat("; %s reserved", feed_policy_names[f.policy]);
     print_range(reserved, f.reserved);
     free(reserved);
     puts(" of what was recorded");
@@ -162,7 +162,7 @@ static void print_trust(struct answer *a)
 /* ---- the tables ---- */
 
 /* WHOLE: of the same without a limit. */
-static bool fits(struct answer *a, struct law_point at, enum law_policy policy,
+static bool fits(struct answer *a, struct law_point at, enum feed_policy policy,
                  const struct law_answer *whole)
 {
     return whole->bytes <= a->q->capacity || law_play(&a->model, at, policy, a->q->capacity).fits;
@@ -173,7 +173,7 @@ static const char *fits_text(const bool *fit)
 {
     static const char *const words[] = {"no",         "native only",    "expandable only", "not arena",
                                         "arena only", "not expandable", "not native",      "yes"};
-    return words[fit[LAW_NATIVE] + 2 * fit[LAW_EXPANDABLE] + 4 * fit[LAW_ARENA]];
+    return words[fit[FEED_NATIVE] + 2 * fit[FEED_EXPANDABLE] + 4 * fit[FEED_ARENA]];
 }
 
 /* " ±3 %" of BYTES, empty below half a percent; the caller frees it. */
@@ -189,21 +189,21 @@ static void print_points(struct answer *a)
     static const char *const header[] = {"BATCH", "SEQ", "ALLOCATED", "TORCH-NATIVE", "TORCH-EXPANDABLE",
                                          "ARENA", "FITS"};
     struct table table;
-    bool limited = a->q->capacity != 0, wide = false, fit[LAW_POLICIES];
+    bool limited = a->q->capacity != 0, wide = false, fit[FEED_POLICIES];
     table_init(&table, limited ? ">>>>>><" : ">>>>>>", header);
     for (size_t b = 0; b < a->batch.n; b++)
         for (size_t s = 0; s < a->seq.n; s++) {
             table_cell(&table, "%" PRId64, a->batch.at[b]);
             table_cell(&table, "%" PRId64, a->seq.at[s]);
-            for (int p = 0; p < LAW_POLICIES; p++) {
+            for (int p = 0; p < FEED_POLICIES; p++) {
                 struct law_point at = {a->batch.at[b], a->seq.at[s]};
-                struct law_answer one = law_play(&a->model, at, (enum law_policy)p, 0);
-                char *off = width(law_play_span(&a->model, at, (enum law_policy)p), one.bytes);
+                struct law_answer one = law_play(&a->model, at, (enum feed_policy)p, 0);
+                char *off = width(law_play_span(&a->model, at, (enum feed_policy)p), one.bytes);
                 table_cell(&table, "%s%s%s", one.fits ? "" : "> ",
                            units_bytes((int64_t)one.bytes, a->q->bytes).s, off);
                 wide = wide || *off;
                 free(off);
-                fit[p] = limited && fits(a, at, (enum law_policy)p, &one);
+                fit[p] = limited && fits(a, at, (enum feed_policy)p, &one);
             }
             if (limited)
                 table_cell(&table, "%s", fits_text(fit));
@@ -230,11 +230,11 @@ static void print_largest(struct answer *a)
     bool emptied = false;
     for (size_t i = 0; i < rows->n; i++) {
         table_cell(&table, "%" PRId64, rows->at[i]);
-        for (int p = 0; p < LAW_POLICIES; p++) {
+        for (int p = 0; p < FEED_POLICIES; p++) {
             int64_t best;
             uint64_t retries;
             enum law_found found = law_largest(&a->model, longest, rows->at[i], longest ? &a->seq : &a->batch,
-                                               (enum law_policy)p, a->q->capacity, &best, &retries);
+                                               (enum feed_policy)p, a->q->capacity, &best, &retries);
             bool star = retries && found != LAW_NOTHING_FITS;
             emptied = emptied || star;
             if (found == LAW_NOTHING_FITS)

@@ -15,8 +15,6 @@
 
 #define BLOCK_MOST 0x1p46 /* no device has it; sums stay within 64 bits */
 
-const char *const law_policy_names[LAW_POLICIES] = {"live", "torch-native", "torch-expandable", "arena"};
-
 /* ---- which block is which ---- */
 
 /* Segment by segment, so that a difference in one step cannot shift another. */
@@ -314,25 +312,25 @@ static void set_sizes(struct law_model *m, struct law_point at)
     free(sizes);
 }
 
-struct law_answer law_play(struct law_model *m, struct law_point at, enum law_policy policy,
+struct law_answer law_play(struct law_model *m, struct law_point at, enum feed_policy policy,
                            uint64_t capacity)
 {
     struct torch_settings s = m->settings;
     struct replay_result r;
     set_sizes(m, at);
-    s.expandable = policy == LAW_EXPANDABLE;
+    s.expandable = policy == FEED_EXPANDABLE;
     s.capacity = capacity ? capacity : UINT64_MAX;
-    if (policy == LAW_LIVE)
+    if (policy == FEED_LIVE)
         replay_live(&m->work, capacity, &r);
-    else if (policy == LAW_ARENA)
+    else if (policy == FEED_ARENA)
         replay_arena(&m->work, capacity, &r);
     else
         replay_torch(&m->work, &s, false, &r);
-    uint64_t allocated = policy == LAW_LIVE ? r.reserved : r.blocks_most;
+    uint64_t allocated = policy == FEED_LIVE ? r.reserved : r.blocks_most;
     return (struct law_answer){r.reserved, allocated, r.retries, !r.ran_out};
 }
 
-struct law_span law_play_span(struct law_model *m, struct law_point at, enum law_policy policy)
+struct law_span law_play_span(struct law_model *m, struct law_point at, enum feed_policy policy)
 {
     uint64_t bytes = law_play(m, at, policy, 0).bytes;
     struct law_span span = {bytes, bytes};

@@ -6,13 +6,11 @@
 #define VS_LAW_MODEL_H
 
 #include "fit.h"
-#include "replay/replay.h"
+#include "replay/feed.h"
 #include "read/tape.h"
 #include "runs.h"
 
 /* In the order of what is shown. */
-enum law_policy { LAW_LIVE, LAW_NATIVE, LAW_EXPANDABLE, LAW_ARENA, LAW_POLICIES };
-extern const char *const law_policy_names[LAW_POLICIES];
 
 struct law_row {                   /* blocks of one law */
     uint64_t sizes[LAW_RUNS_MOST]; /* in each run, 0: not there */
@@ -55,13 +53,13 @@ struct law_answer {
 
 /* What POLICY holds at most at AT, if the program makes the steps that the recordings made.  CAPACITY 0: no
  * end. */
-struct law_answer law_play(struct law_model *m, struct law_point at, enum law_policy policy,
+struct law_answer law_play(struct law_model *m, struct law_point at, enum feed_policy policy,
                            uint64_t capacity);
 
 /* The least and the most that blocks without a law make of that; both are a.bytes where all have one. */
 struct law_span {
     uint64_t least, most;
 };
-struct law_span law_play_span(struct law_model *m, struct law_point at, enum law_policy policy);
+struct law_span law_play_span(struct law_model *m, struct law_point at, enum feed_policy policy);
 
 #endif

@@ -117,7 +117,7 @@ static int64_t granule(const struct law_runs *runs)
 
 struct search {
     struct law_model *m;
-    enum law_policy policy;
+    enum feed_policy policy;
     uint64_t capacity;
     struct law_point fixed; /* the other one is 0 */
 };
@@ -157,7 +157,7 @@ static enum law_found halve(const struct search *s, int64_t least, int64_t most,
 }
 
 enum law_found law_largest(struct law_model *m, bool longest, int64_t x, const struct law_list *along,
-                           enum law_policy policy, uint64_t capacity, int64_t *best, uint64_t *retries)
+                           enum feed_policy policy, uint64_t capacity, int64_t *best, uint64_t *retries)
 {
     struct law_point fixed = longest ? (struct law_point){x, 0} : (struct law_point){0, x};
     struct search s = {m, policy, capacity, fixed};

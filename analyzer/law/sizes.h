@@ -25,6 +25,6 @@ enum law_found { LAW_FOUND, LAW_NOTHING_FITS, LAW_ALL_FIT };
 /* The largest that CAPACITY is enough for at X of the one axis: LONGEST, the length at a batch, as far as
  * ALONG goes; else the batch at a length, also above ALONG: LAW_ALL_FIT where there is no end to it. */
 enum law_found law_largest(struct law_model *m, bool longest, int64_t x, const struct law_list *along,
-                           enum law_policy policy, uint64_t capacity, int64_t *best, uint64_t *retries);
+                           enum feed_policy policy, uint64_t capacity, int64_t *best, uint64_t *retries);
 
 #endif

@@ -16,6 +16,9 @@
 #define QUEUES        (VS_ARENA_QUEUES - 1)
 #define UNIT          512u
 
+const char *const feed_policy_names[FEED_POLICIES + 1] = {"live", "torch-native", "torch-expandable",
+                                                          "arena"};
+
 struct feed {
     enum feed_policy policy;
     struct torch_settings settings;
@@ -143,7 +146,7 @@ static void died_torch(struct feed *f, uint32_t block)
     torch_release(&f->torch, number, false);
 }
 
-void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream)
+void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream, bool deferred)
 {
     if (f->number) {
         died_torch(f, block);
@@ -154,7 +157,7 @@ void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream)
     if (f->policy == FEED_ARENA) {
         uint32_t queue = queue_of(f, stream);
         f->backing.now++;
-        vs_arena_free(f->arena, f->address[block], queue, queue == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
+        vs_arena_free(f->arena, f->address[block], queue, deferred || queue == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
     }
     f->allocated -= rounded_of(size);
     f->alive[block] = false;
@@ -176,7 +179,7 @@ uint64_t feed_room(struct feed *f, uint16_t stream)
     while (not_got - got > 1) {
         uint64_t units = got + (not_got - got) / 2;
         if (feed_born(f, f->probe, units * UNIT, stream)) {
-            feed_died(f, f->probe, units * UNIT, stream);
+            feed_died(f, f->probe, units * UNIT, stream, false);
             got = units;
         } else {
             not_got = units;

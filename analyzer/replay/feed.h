@@ -11,6 +11,7 @@
 #include "replay.h"
 
 enum feed_policy { FEED_LIVE, FEED_NATIVE, FEED_EXPANDABLE, FEED_ARENA, FEED_POLICIES };
+extern const char *const feed_policy_names[FEED_POLICIES + 1]; /* and NULL */
 
 struct feed;
 struct feed_totals {
@@ -21,8 +22,8 @@ struct feed_totals {
 struct feed *feed_begin(enum feed_policy policy, const struct torch_settings *settings, size_t count);
 /* False: out of memory; nothing has changed but what was cached. */
 bool feed_born(struct feed *f, uint32_t block, uint64_t size, uint16_t stream);
-/* SIZE and STREAM: as it was born with. */
-void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream);
+/* SIZE and STREAM: as it was born with.  DEFERRED, to the arena alone: not in the stream's order. */
+void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream, bool deferred);
 struct feed_totals feed_now(const struct feed *f);
 /* The largest request that STREAM would get next, in multiples of 512 bytes, with all that the policy does
  * before it refuses; 0: none. Caches are empty afterwards. */

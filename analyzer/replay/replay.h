@@ -27,8 +27,6 @@ struct replay_result {
     uint64_t blocks, blocks_same;     /* requests; those that got the recorded address */
     uint64_t segments, segments_same; /* what the driver was asked, as recorded; of it predicted */
     uint64_t segments_more;           /* predicted and not recorded */
-    uint64_t bound;                   /* of packing: what nothing can go below; else 0 */
-    const char *method;               /* of packing: how it was done; else NULL */
 };
 
 /* COMPARE: the tape was recorded under this policy.  The replay then begins with the state that the tape
@@ -40,8 +38,7 @@ void replay_torch_at(const struct trace_tape *tape, const struct torch_settings 
                      const struct addresses_driver *driver, struct replay_result *r);
 /* CAPACITY 0: no end. */
 void replay_arena(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
-/* All known beforehand: each block gets one place for its life. */
-void replay_packed(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
+/* What is alive alone. */
 void replay_live(const struct trace_tape *tape, uint64_t capacity, struct replay_result *r);
 
 /* What PyTorch's allocator may hold from the start of the recording on, by its settings, on a device of

@@ -9,8 +9,6 @@
 #define THREADS_MOST  8
 #define ONE_AT_A_TIME (UINT64_C(1) << 21) /* events from which memory counts for more than time */
 
-const char *const feed_policy_names[FEED_POLICIES] = {"live", "torch-native", "torch-expandable", "arena"};
-
 struct work {
     const struct program *from;
     const struct edits_question *q;

@@ -24,8 +24,6 @@ struct edits_question {
     bool bytes;                            /* exact */
 };
 
-extern const char *const feed_policy_names[]; /* by enum feed_policy */
-
 /* One change, or several made one after the other; of the first row none: the program as it was recorded. */
 struct answered {
     struct edit *edits; /* owned */

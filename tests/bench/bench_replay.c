@@ -163,13 +163,12 @@ static void replay(const struct trace_tape *tape, int policy, struct replay_resu
     s.expandable = policy == 1;
     if (policy < 2)
         replay_torch(tape, &s, false, r);
-    else if (policy == 2)
-        replay_arena(tape, 0, r);
     else
-        replay_packed(tape, 0, r);
+        replay_arena(tape, 0, r);
 }
 
-static const char *const names[] = {"torch-native", "torch-expandable", "arena", "packed"};
+enum { POLICIES = 3 };
+static const char *const names[POLICIES] = {"torch-native", "torch-expandable", "arena"};
 
 /* ---- what was decided ---- */
 
@@ -191,32 +190,27 @@ static struct placement_list list_of(const struct trace_tape *tape)
 
 static uint64_t digest_of_result(const struct replay_result *r)
 {
-    uint64_t digest = 1, bytes = 0;
+    uint64_t digest = 1;
     const uint64_t figures[] = {
-        r->reserved,      r->blocks_most,     r->events,      r->retries,
-        r->ran_out,       (uint64_t)r->out_t, r->out_size,    r->out_live,
-        r->out_reserved,  r->blocks,          r->blocks_same, r->segments,
-        r->segments_same, r->segments_more,   r->bound,       (uint64_t)r->out_at_start};
+        r->reserved,        r->blocks_most, r->events,        r->retries,       r->ran_out,
+        (uint64_t)r->out_t, r->out_size,    r->out_live,      r->out_reserved,  r->blocks,
+        r->blocks_same,     r->segments,    r->segments_same, r->segments_more, (uint64_t)r->out_at_start};
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         digest = placement_mix(digest, figures[i]);
-    for (const char *c = r->method; c && *c; c++)
-        bytes = bytes * 31 + (unsigned char)*c;
-    return placement_mix(digest, bytes);
+    return digest;
 }
 
 static void write_digests(const struct trace_tape *tape)
 {
     struct placement_list list = list_of(tape);
     struct replay_result r;
-    for (int p = 0; p < 4; p++) {
+    for (int p = 0; p < POLICIES; p++) {
         replay(tape, p, &r);
         uint64_t digest = digest_of_result(&r);
         if (p == 2)
             digest = placement_mix(digest, placement_of_arena(&list, &(struct placement_setting){0}));
         if (p == 2)
             digest = placement_mix(digest, placement_of_arena(&list, &(struct placement_setting){.lag = 30}));
-        if (p == 3)
-            digest = placement_mix(digest, placement_of_packing(&list));
         printf("  %-16s %016" PRIx64 "\n", names[p], digest);
     }
     free(list.at);
@@ -228,7 +222,7 @@ static void write_speeds(const struct trace_tape *tape, const char *only, int ti
                          const struct replay_result *live)
 {
     struct replay_result r;
-    for (int p = 0; p < 4; p++) {
+    for (int p = 0; p < POLICIES; p++) {
         double best = 0;
         if (only && strcmp(only, names[p]))
             continue;
@@ -237,9 +231,8 @@ static void write_speeds(const struct trace_tape *tape, const char *only, int ti
             double speed = (double)r.events / ((double)r.ns / 1e3);
             best = speed > best ? speed : best;
         }
-        printf("  %-16s %6.1f M/s  %+.3f %%%s%s\n", names[p], best,
-               ((double)r.reserved / (double)(r.bound ? r.bound : live->reserved) - 1) * 100,
-               r.method ? "  " : "", r.method ? r.method : "");
+        printf("  %-16s %6.1f M/s  %+.3f %%\n", names[p], best,
+               ((double)r.reserved / (double)live->reserved - 1) * 100);
     }
 }
 

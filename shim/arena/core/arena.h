@@ -103,9 +103,6 @@ static inline int vs_arena_malloc(struct vs_arena *arena, uint32_t queue, uint64
  * of the device instead, when that is known to be done; the call may wait for earlier ones.  INVALID where no
  * block begins there. */
 int vs_arena_free(struct vs_arena *arena, uint64_t address, uint32_t queue, unsigned flags);
-/* For a replay, which knows what comes and has the arena to itself: fetches into the caches what a free of
- * ADDRESS will read first, and, called AGAIN some requests later, what it will find by that. */
-void vs_arena_expect_free(const struct vs_arena *arena, uint64_t address, bool again);
 /* Work of QUEUE touches the block: its free waits for that queue too. */
 int vs_arena_use(struct vs_arena *arena, uint64_t address, uint32_t queue);
 /* A block that others hold (exported) is not reused before its last unpin, whoever frees it. */

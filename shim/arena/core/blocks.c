@@ -80,17 +80,6 @@ void vs_blocks_remove(struct vs_arena *a, uint64_t address)
     a->cells--;
 }
 
-void vs_arena_expect_free(const struct vs_arena *a, uint64_t address, bool again)
-{
-    if (!a->cell)
-        return;
-    const struct cell *cell = &a->cell[cell_of(a, address)];
-    if (!again)
-        __builtin_prefetch(cell);
-    else if (cell->address == address && cell->extent != NIL) /* else it is in one of the next cells */
-        __builtin_prefetch(&a->extent[cell->extent]);
-}
-
 /* ---- which block an address belongs to ---- */
 
 uint32_t vs_live_at(const struct vs_arena *a, uint64_t address)

@@ -39,8 +39,8 @@ for line in open("made"):
     for d, r, p in zip(devices, rows, native):
         if p["reserved_bytes"] != d["recorded_reserved_bytes"]:
             bad.append(f"{name}: {p['reserved_bytes']} reserved, recorded {d['recorded_reserved_bytes']}")
-        if not r["live"]["reserved_bytes"] <= r["packed"]["bound_bytes"] <= r["packed"]["reserved_bytes"]:
-            bad.append(f"{name}: live, bound and packed are {r['live']} {r['packed']}")
+        if any(r["live"]["reserved_bytes"] > other["reserved_bytes"] for other in r.values()):
+            bad.append(f"{name}: less than lives is reserved: {r}")
 print("\n".join(bad))
 raise SystemExit(bool(bad))
 END
@@ -218,7 +218,7 @@ python3 - out <<'PY' || no "settings come first, of changes the one that leaves 
 import re, sys
 rows = re.findall(r"^  (\S+)(?: \([^)]*\))?  +(passes|by luck|not made|no|-)(?:  +([\d.]+) GiB)?", open(sys.argv[1]).read(), re.M)
 assert [r[0] for r in rows[:3]] == ["torch-expandable", "arena", "loss=fused"], rows
-assert [r[1] for r in rows[3:]] == ["passes"] * 6 + ["by luck"] * 3 + ["no", "passes", "-"], rows
+assert [r[1] for r in rows[3:]] == ["passes"] * 6 + ["by luck"] * 3 + ["no", "passes"], rows
 left = [float(r[2]) for r in rows[3:9]]
 assert left == sorted(left, reverse=True) and rows[3][0] == "checkpoint=1", rows
 PY

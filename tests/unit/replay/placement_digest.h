@@ -1,11 +1,7 @@
 /*
- * placement_digest.h - a number for all that the arena or a packing decides about a list of requests and
- * frees.
- *
- * Whoever makes these faster must decide as before: of the arena that is each address, each call of the
- * backing with its arguments, in their order, and each figure; of a packing each block's offset, the height,
- * and where it gives up.  So a digest of the code before and one of the code after are equal or something
- * was changed.
+ * placement_digest.h - a number for all that the arena decides about a list of requests and frees: each
+ * address, each call of the backing with its arguments, in their order, and each figure.  Code that decides
+ * as before has the same digest.
  */
 #ifndef TESTS_UNIT_REPLAY_PLACEMENT_DIGEST_H
 #define TESTS_UNIT_REPLAY_PLACEMENT_DIGEST_H
@@ -17,7 +13,6 @@
 
 #include "arena/core/arena.h"
 #include "arena/core/backing.h"
-#include "replay/pack.h"
 
 #define PLACEMENT_STREAMS 64
 #define PLACEMENT_ANY     PLACEMENT_STREAMS /* memory that no stream was asked for for */
@@ -253,51 +248,6 @@ static inline uint64_t placement_of_arena(const struct placement_list *list,
     free(r->address);
     free(r->stream);
     free(r);
-    return digest;
-}
-
-/* ---- packings ---- */
-
-static inline struct pack placement_pack(const struct placement_list *list)
-{
-    struct pack p = {.count = list->ids};
-    p.blocks = calloc(list->ids + (size_t)1, sizeof *p.blocks);
-    p.at = calloc(list->n + (size_t)1, sizeof *p.at);
-    p.offsets = calloc(list->ids + (size_t)1, sizeof *p.offsets);
-    for (uint32_t i = 0; i < list->n; i++) {
-        const struct placement_event *e = &list->at[i];
-        uint64_t units = (e->size + PACK_UNIT - 1) / PACK_UNIT;
-        if (e->stream >= 0)
-            p.blocks[e->id] = (struct pack_block){units ? units : 1, i, UINT32_MAX};
-        else
-            p.blocks[e->id].to = i;
-        p.at[p.events++] = e->id;
-    }
-    for (uint32_t i = 0; i < p.count; i++)
-        if (p.blocks[i].to == UINT32_MAX)
-            p.blocks[i].to = p.events;
-    return p;
-}
-
-static inline uint64_t placement_offsets(const struct pack *p, uint64_t digest, uint64_t height)
-{
-    digest = placement_mix(digest, height);
-    for (uint32_t i = 0; i < p->count && height != UINT64_MAX; i++)
-        digest = placement_mix(digest, p->offsets[i]);
-    return digest;
-}
-
-/* Each id of the list is of a block that begins. */
-static inline uint64_t placement_of_packing(const struct placement_list *list)
-{
-    struct pack p = placement_pack(list);
-    uint64_t digest = placement_offsets(&p, 1, pack_greedy(&p, UINT64_MAX));
-    for (int way = 0; way < 4; way++)
-        digest =
-            placement_offsets(&p, digest, pack_heap(&p, way & 1 ? 2048 : UINT64_MAX, way & 2, UINT64_MAX));
-    free(p.blocks);
-    free(p.at);
-    free(p.offsets);
     return digest;
 }
 
