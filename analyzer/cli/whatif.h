@@ -8,7 +8,7 @@
 #include "law/law.h"
 #include "read/tape.h"
 #include "read/trace.h"
-#include "replay/feed.h"
+#include "replay/replay.h"
 #include "whatif/answers.h"
 
 /* ---- the question ---- */

@@ -6,7 +6,7 @@
 #define VS_EDIT_ANSWER_H
 
 #include "edits.h"
-#include "replay/feed.h"
+#include "replay/replay.h"
 
 struct answer_peak {
     uint64_t allocated, reserved;

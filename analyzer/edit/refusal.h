@@ -11,7 +11,7 @@
 #define VS_EDIT_REFUSAL_H
 
 #include "edits.h"
-#include "replay/feed.h"
+#include "replay/replay.h"
 #include "read/ooms.h"
 
 #define SHAKEN_DRAWS 8

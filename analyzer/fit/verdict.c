@@ -19,7 +19,7 @@
 #include "read/steps.h"
 #include "read/tape.h"
 #include "read/trace.h"
-#include "replay/mixed.h"
+#include "replay/layouts.h"
 #include "show/report/report.h"
 
 /* ---- figures ---- */

@@ -6,7 +6,7 @@
 #define VS_LAW_MODEL_H
 
 #include "fit.h"
-#include "replay/feed.h"
+#include "replay/replay.h"
 #include "read/tape.h"
 #include "runs.h"
 

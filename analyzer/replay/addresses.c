@@ -1,4 +1,4 @@
-/* addresses.c - see addresses.h. */
+/* addresses.c - where the driver puts segments and reservations (addresses.h). */
 #include "addresses.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * addresses.h - where the driver puts what PyTorch's allocator asks of it.  These places decide what is
- * reserved: of two free blocks of a size the allocator takes the one that lies lower.
+ * addresses.h - where the driver puts what PyTorch's allocator asks of it, which decides what is reserved: of
+ * two free blocks of a size the allocator takes the one that lies lower.
  *
  *      cuMemAlloc           a gap of a region that it has, else a new region below all others; regions are
  *                           multiples of 32 MiB

@@ -1,6 +1,6 @@
 /*
- * cause.c - why a replay under the policy of the recording may not meet it, by what the recording lacks; and
- * the settings and the limit that PyTorch's allocator had.
+ * cause.c - the settings and the limit that PyTorch's allocator had; and why a replay under the policy of the
+ * recording may not meet it, by what the recording lacks.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* feed.c - see feed.h. */
-#include "feed.h"
+/* feed.c - an allocator that is fed events one at a time (replay.h). */
+#include "replay.h"
 
 #include <pthread.h>
 #include <stdlib.h>

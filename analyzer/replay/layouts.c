@@ -1,4 +1,4 @@
-/* layouts.c - see layouts.h. */
+/* layouts.c - the recorded requests over other drivers (layouts.h). */
 #include "layouts.h"
 
 #include "replay.h"

@@ -1,11 +1,11 @@
 /*
- * layouts.h - whether what PyTorch's native allocator holds hangs on where the driver puts memory.
+ * layouts.h - how far what PyTorch's native allocator holds hangs on where the driver puts memory, and on
+ * guesses.
  *
- * Of two free blocks of a size PyTorch takes the lower one.  Where a driver's segments lie follows a rule
- * that was seen and that nobody documents, and hangs on what else a process has in the driver's regions.  So
- * the recorded requests are replayed over other rules and other regions.  Where all of them hold what was
- * recorded, another driver is taken to do so, too (of 40 programs an H200's did in 39).  Where one does not,
- * the figures of segments that lie anywhere say how far off another driver may be.
+ * Where segments lie follows a rule that was seen and that nobody documents, and hangs on what else a process
+ * has in the driver's regions.  So the recorded requests are replayed over other rules and regions.  Where
+ * all of them hold what was recorded, another driver is taken to do so, too (of 40 programs an H200's did in
+ * 39). Where one does not, the figures of segments that lie anywhere say how far off another driver may be.
  */
 #ifndef VS_REPLAY_LAYOUTS_H
 #define VS_REPLAY_LAYOUTS_H
@@ -31,5 +31,21 @@ bool layouts_follow(const struct trace_tape *tape, int64_t memory, int64_t alloc
                     struct torch_settings *settings);
 /* L holds what R does, too. */
 void layouts_widen(struct layouts *l, const struct replay_result *r);
+
+/*
+ * The same with guesses (mixed.c).  A recording has the most that each guess may be.  As a cache does not
+ * hold more the more is asked of it, the least and the likely figures do not say what lies between; so
+ * requests are replayed with guesses drawn one by one, most of them likely, or some, or none; the others
+ * least or most.
+ */
+
+struct mixed_guess { /* bytes; a library's room for one call */
+    int64_t likely, least, most;
+};
+
+/* TAPE has a request of `most` bytes wherever one of the N GUESSES is used.  Widens L by what the drawn ones
+ * hold, where the replay follows the recording, whose peaks are ALLOCATED and RESERVED. */
+void mixed_try(const struct trace_tape *tape, int64_t memory, const struct mixed_guess *guesses, size_t n,
+               int64_t allocated, int64_t reserved, struct layouts *l);
 
 #endif

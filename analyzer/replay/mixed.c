@@ -1,5 +1,5 @@
-/* mixed.c - see mixed.h. */
-#include "mixed.h"
+/* mixed.c - the recorded requests with other sizes of those that are guesses (layouts.h). */
+#include "layouts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* ordered.c - see ordered.h. */
+/* ordered.c - an ordered set as sorted leaves (ordered.h). */
 #include "ordered.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /*
- * ordered.h - an ordered set of free blocks: by stream and size, then by address.
+ * ordered.h - an ordered set of free blocks: by stream and size, then by address, as PyTorch's std::set has
+ * them.
  *
- * PyTorch keeps free blocks in a std::set and takes the first that is large enough.  Here the same order lies
- * in one array of leaves, each of at most 64 entries.  A look-up is two binary searches in memory that is
- * side by side, and an insertion moves at most a leaf.
+ * The order lies in one array of leaves, so a look-up is two binary searches in memory that is side by side,
+ * and an insertion moves at most a leaf.
  */
 #ifndef VS_REPLAY_ORDERED_H
 #define VS_REPLAY_ORDERED_H

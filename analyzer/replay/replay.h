@@ -1,14 +1,15 @@
 /*
  * replay.h - the recorded blocks under another allocator: what it would have held of the driver.
  *
- * A policy is fed the requests and frees of a tape (read/tape.h), in their order and on their streams.
- * Placement is decided by the policy alone: the arena's is its own code, PyTorch's is simulated (torch.h).
+ * A policy gets requests and frees in their order and on their streams, of a tape (read/tape.h) or one at a
+ * time.  Placement is decided by the policy alone: the arena's is its own code, PyTorch's is simulated
+ * (torch.h).
  */
 #ifndef VS_REPLAY_REPLAY_H
 #define VS_REPLAY_REPLAY_H
 
-#include "read/trace.h"
 #include "read/tape.h"
+#include "read/trace.h"
 #include "addresses.h"
 #include "torch.h"
 
@@ -52,7 +53,40 @@ bool replay_settings(const struct trace_tape *tape, struct torch_settings *s);
  * caller frees it. */
 char *replay_why_not(const struct trace_tape *tape, bool expandable);
 
+/* The state that a tape begins with: places what the events before tape->start set up.  BLOCKS gets the
+ * numbers of blocks by their ids.  Returns the bytes that are alive. */
+uint64_t start_state(struct torch *t, const struct trace_tape *tape, uint32_t *blocks);
+
 /* CPU time of this thread, ns. */
 int64_t replay_now(void);
+
+/*
+ * ---- events one at a time ----
+ *
+ * For sequences that nobody recorded (edit/), which need not lie in memory as a tape; an allocator can be
+ * looked at after each event.  Blocks are numbers that the caller gives, below the COUNT that the feed was
+ * made for. Each thread may have a feed of its own; those of the arena wait for each other from feed_begin to
+ * feed_end.
+ */
+
+enum feed_policy { FEED_LIVE, FEED_NATIVE, FEED_EXPANDABLE, FEED_ARENA, FEED_POLICIES };
+extern const char *const feed_policy_names[FEED_POLICIES + 1]; /* and NULL */
+
+struct feed;
+struct feed_totals {
+    uint64_t allocated, reserved; /* now: of blocks as the policy makes them; of the driver */
+};
+
+/* SETTINGS: of PyTorch's policies; its capacity is every policy's.  Freed by feed_end. */
+struct feed *feed_begin(enum feed_policy policy, const struct torch_settings *settings, size_t count);
+/* False: out of memory; nothing has changed but what was cached. */
+bool feed_born(struct feed *f, uint32_t block, uint64_t size, uint16_t stream);
+/* SIZE and STREAM: as it was born with.  DEFERRED, to the arena alone: not in the stream's order. */
+void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream, bool deferred);
+struct feed_totals feed_now(const struct feed *f);
+/* The largest request that STREAM would get next, in multiples of 512 bytes, with all that the policy does
+ * before it refuses; 0: none. Caches are empty afterwards. */
+uint64_t feed_room(struct feed *f, uint16_t stream);
+void feed_end(struct feed *f);
 
 #endif

@@ -1,7 +1,10 @@
-/* replay_arena.c - a tape through the arena's own code (feed.h), and what is alive alone. */
+/*
+ * replay_arena.c - a tape through the arena's own code, and what is alive alone.  Events of the device are
+ * reached at once, as if it were never behind the program.
+ */
 #include <stdlib.h>
 
-#include "feed.h"
+#include "replay.h"
 
 static void ran_out(struct replay_result *r, const struct trace_tape *tape, size_t i, uint64_t live,
                     uint64_t reserved)

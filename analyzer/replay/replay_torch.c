@@ -1,16 +1,16 @@
 /*
  * replay_torch.c - a tape through the simulated PyTorch allocator, and how far both agree.
  *
- * Where the tape was recorded under the same policy, what the recorded allocator asked of the driver stands
- * in it before the request that needed it:
+ * What the recorded allocator asked of the driver stands in a tape of the same policy before the request that
+ * needed it:
  *
  *      SEGMENT_ALLOC 0x7f..., 20 MiB    asked: the simulation must ask for 20 MiB too, and gets that address
  *      ALLOC         0x7f...            same:  it must hand out that address
  *
- * Segments that went back have a cause: the allocator made room for a request, collected garbage, the program
- * called empty_cache(), or a private pool ended.  A recording of `run` has the driver's refusals, the limit
- * and the calls.  In other recordings the cause shows in what comes next.  If a cached block serves the next
- * request, or a free follows, it was empty_cache(); if not, the driver had refused.
+ * Segments go back to make room for a request, by garbage collection, by empty_cache(), or as a private pool
+ * ends.  A recording of `run` has the driver's refusals, the limit and the calls.  In others the cause shows
+ * in what comes next: if a cached block serves the next request, or a free follows, it was empty_cache();
+ * else the driver had refused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,6 @@
 
 #include "addresses.h"
 #include "replay.h"
-#include "start.h"
 #include "read/tape.h"
 
 #define TOP     (UINT64_C(1) << 60) /* addresses that the tape does not say lie below, and above */

@@ -1,12 +1,12 @@
 /*
- * start.c - see start.h.
+ * start.c - the state that a tape begins with, as blocks of the simulated allocator.
  *
  *      segment   |block|  gap   |block |gap|block    |
  *
- * A gap is a free block, but for one that the allocator would not have split off: then it belongs to the
- * block before it, which was given more than was asked for.
+ * A gap is a free block, but for one that the allocator would not have split off: that belongs to the block
+ * before it.
  */
-#include "start.h"
+#include "replay.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /*
- * torch.c - see torch.h: requests, splitting, merging.
+ * torch.c - the simulated allocator's requests, splitting and merging (torch.h).
  *
- * A segment is a list of blocks by address.  Free blocks stand in their pool's set as well.  A request takes
- * the first free block of its stream that is large enough.  If the rest is worth keeping the block is split,
- * and the request gets the front.
+ * A segment is a list of blocks by address; free ones stand in their pool's set as well.  A request takes the
+ * first free block of its stream that is large enough.  If the rest is worth keeping the block is split, and
+ * the request gets the front.
  */
 #include "torch_internal.h"
 

@@ -1,9 +1,8 @@
 /*
  * torch.h - PyTorch's caching allocator (2.3 to 2.15), simulated: native and with expandable segments.
  *
- * Given the same requests in the same order from the same state it takes the same blocks and asks the driver
- * for the same segments.  What a driver decides (where a segment lies, whether there is room) it asks of its
- * caller.
+ * Given the same requests in the same order from the same state it takes the same blocks and asks for the
+ * same segments.  What a driver decides (where a segment lies, whether there is room) it asks of its caller.
  *
  * Sizes and addresses are bytes.  Blocks are numbers; 0 is none.  Not thread-safe.
  */

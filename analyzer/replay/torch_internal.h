@@ -1,5 +1,4 @@
-/* torch_internal.h - what the files of the simulated allocator share: torch.c, torch_expandable.c and
- * torch_return.c (what goes back to the driver). */
+/* torch_internal.h - what the files of the simulated allocator share. */
 #ifndef VS_REPLAY_TORCH_INTERNAL_H
 #define VS_REPLAY_TORCH_INTERNAL_H
 

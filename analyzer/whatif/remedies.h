@@ -14,7 +14,7 @@
 
 #include "edit/edits.h"
 #include "read/ooms.h"
-#include "replay/feed.h"
+#include "replay/replay.h"
 
 struct remedy {
     char *name;       /* an edit's, "checkpoint=1"; of a setting how a run gets it; owned */

@@ -2,7 +2,7 @@
  * highest. */
 
 #include "unit/test.h"
-#include "replay/mixed.h"
+#include "replay/layouts.h"
 
 #define MIB(n) ((uint64_t)(n) << 20)
 #define AT     (UINT64_C(1) << 40)
