@@ -4,14 +4,14 @@
  *      --max batch=1..256                               all whole numbers from 1 to 256 are in question
  *      --max batch=1..64 --max seq=512,1024,2048        for each length the largest batch
  *
- * The points are those of a sweep (sweep/work.h): their folder, table, database and picture.
+ * The points are those of a sweep (sweep/sweep.h): their folder, table, database and picture.
  */
 #ifndef VS_FIT_LARGEST_H
 #define VS_FIT_LARGEST_H
 
 #include "attempt.h"
 #include "search.h"
-#include "sweep/work.h"
+#include "sweep/sweep.h"
 
 struct axis { /* whose largest value is looked for */
     const struct grid_axis *of;

@@ -1,11 +1,9 @@
 /*
  * align.c - the shortest edit script between two sequences (Myers 1986): of edits D = 0, 1, 2 ... the
- * furthest place that each diagonal k = x - y can reach; the places of every D are kept, and walked back from
- * the end.
- *
- * Runs of one program at two sizes differ in a few elements, so D is small and the time near n.
+ * furthest place that each diagonal k = x - y can reach.  Runs of one program at two sizes differ in a few
+ * elements, so D is small and the time near n.
  */
-#include "align.h"
+#include "model.h"
 
 #include <stdlib.h>
 #include <string.h>

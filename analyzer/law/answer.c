@@ -1,4 +1,4 @@
-/* answer.c - see law.h: from the recordings to an answer; answer_text.c prints it. */
+/* answer.c - from recordings to an answer (law.h), and the answer as JSON. */
 #include "answer.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* expand.c - see runs.h. */
+/* expand.c - chooses among the recordings of a file of many processes (runs.h). */
 #include "runs.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /*
- * fit.c - see fit.h.
+ * fit.c - fits a law to samples (fit.h).
  *
  * For each set of terms the equations of each choice of as many samples are solved; coefficients that are
  * whole numbers of bytes are preferred.  A solution holds where no sample is below it, or further above it

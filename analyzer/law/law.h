@@ -1,6 +1,6 @@
 /*
- * law.h - `vramscope whatif --batch=… --seq=… a.db:batch=1,seq=1024 …`: from a few short recordings of a
- * program what it would hold at other batches and lengths, and the largest that fits.
+ * law.h - `vramscope whatif --batch=… --seq=… a.db:batch=1,seq=1024 …`: what a program would hold at other
+ * batches and lengths, and the largest that fits, from a few short recordings of it.
  */
 #ifndef VS_LAW_LAW_H
 #define VS_LAW_LAW_H

@@ -1,8 +1,6 @@
 /*
- * model.c - see model.h.
- *
- * Most blocks of a run have the sizes of some other block in every run (layers are alike): a law is fitted
- * once for each such row of sizes.
+ * model.c - finds which block of one run is which of another, and a law for each (model.h). Layers are alike:
+ * of blocks with the same sizes in every run one law is fitted.
  */
 #include "model.h"
 
@@ -10,8 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "align.h"
 
 #define BLOCK_MOST 0x1p46 /* no device has it; sums stay within 64 bits */
 
@@ -226,16 +222,13 @@ static uint64_t unit_of(const struct law_runs *runs)
     return LAW_ROUND;
 }
 
+/* Sizes of blocks are rounded, too: at another size a law gives one that is not. */
 static struct torch_settings settings_of(const struct trace_tape *tape)
 {
-    struct torch_settings s = torch_defaults();
-    torch_simulates(tape->version, &s.ties);
-    if (tape->max_split > 0)
-        s.max_split = (uint64_t)tape->max_split;
-    if (tape->roundup > 0)
-        s.roundup = (uint32_t)tape->roundup;
-    if (tape->large_segment >= INT64_C(2) << 20)
-        s.large_segment = (uint64_t)tape->large_segment;
+    struct torch_settings s;
+    replay_settings(tape, &s);
+    s.roundup = tape->roundup > 0 ? (uint32_t)tape->roundup : 0;
+    s.gc_threshold = 0;
     return s;
 }
 

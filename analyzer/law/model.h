@@ -1,6 +1,6 @@
 /*
- * model.h - what several recordings of a program say of its blocks at any size: the sequence of requests and
- * frees of the largest recording, with a law for each block.
+ * model.h - what several recordings of a program say of its blocks at any size: the requests and frees of the
+ * largest recording, with a law for each block.
  */
 #ifndef VS_LAW_MODEL_H
 #define VS_LAW_MODEL_H
@@ -61,5 +61,14 @@ struct law_span {
     uint64_t least, most;
 };
 struct law_span law_play_span(struct law_model *m, struct law_point at, enum feed_policy policy);
+
+/* ---- two sequences of keys laid beside each other (align.c) ---- */
+
+#define ALIGN_NONE UINT32_MAX
+#define ALIGN_MOST 1500 /* differences; beyond, the sequences are of different programs */
+
+/* OUT[i] gets the index in B of element i of A, or ALIGN_NONE; indices rise.  As many elements as possible
+ * find their counterpart.  False: more than ALIGN_MOST elements have none. */
+bool align(const uint64_t *a, size_t n, const uint64_t *b, size_t m, uint32_t *out);
 
 #endif

@@ -1,8 +1,6 @@
 /*
- * runs.c - see runs.h.
- *
- * The tape (read/tape.c) has requests and frees in order, the lives (read/lives.c) each block's phase and
- * call stack; both count blocks in the order of their births.
+ * runs.c - reads the runs (runs.h). The tape (read/tape.h) has requests and frees, the lives (read/lives.h)
+ * each block's phase and call stack; both count blocks in the order of their births.
  */
 #include "runs.h"
 

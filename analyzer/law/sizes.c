@@ -1,7 +1,8 @@
 /*
- * sizes.c - see sizes.h.  Searches halve: what is held grows with the size, or the answer is one of several.
+ * sizes.c - reads which sizes are asked about, and searches the largest that fits (answer.h). It halves: what
+ * is held grows with the size, or the answer is one of several.
  */
-#include "sizes.h"
+#include "answer.h"
 
 #include <stdlib.h>
 #include <string.h>

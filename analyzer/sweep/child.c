@@ -1,4 +1,4 @@
-/* child.c - see child.h. */
+/* child.c - runs a program and ends all of it (child.h). */
 #include "child.h"
 
 #include <dirent.h>

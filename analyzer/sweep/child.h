@@ -1,12 +1,11 @@
 /*
  * child.h - a program that is given a time: what it was when that is over, and nothing of it left.
  *
- *      start in a group of its own --> wait --> SIGTERM to all --> wait 10 s --> SIGKILL to all
+ *      start in a group of its own --> wait --> SIGTERM to all --> wait 10 s, or its time if less --> SIGKILL
+ * to all
  *
- * The second wait is the program's own time where that is less.
- *
- * "All" is the group and every process that became ours since.  A process whose parent ends is handed to us,
- * even if it has made a session of its own, as the workers of ranks' launchers do.
+ * "All" is the group and every process that became ours since: one whose parent ends is handed to us, even if
+ * it has made a session of its own, as the workers of ranks' launchers do.
  */
 #ifndef VS_SWEEP_CHILD_H
 #define VS_SWEEP_CHILD_H

@@ -1,8 +1,8 @@
 /*
- * database.c - see show.h.  The recordings stay where they are: a sweep goes on from its folders, and
- * each time the database is made anew of all that is there.
+ * database.c - a sweep as one database, made anew each time; the recordings stay where they are, so that a
+ * sweep can go on.
  */
-#include "show.h"
+#include "sweep.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* dry.c - see dry.h. */
+/* dry.c - words for `vramscope fit`, and what it answered (dry.h). */
 #include "dry.h"
 
 #include <stdlib.h>

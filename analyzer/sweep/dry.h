@@ -1,8 +1,4 @@
-/*
- * dry.h - points without a GPU: `vramscope fit --json` runs each, and says what became of it.
- *
- *      DIR/batch=1,seq=512/answer    what it said
- */
+/* dry.h - points without a GPU: `vramscope fit --json` runs each, and its answer is in the point's folder. */
 #ifndef VS_SWEEP_DRY_H
 #define VS_SWEEP_DRY_H
 

@@ -1,4 +1,4 @@
-/* grid.c - see grid.h. */
+/* grid.c - reads the axes of a sweep and fills in a point's values (grid.h). */
 #include "grid.h"
 
 #include <stdlib.h>

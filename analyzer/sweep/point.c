@@ -1,4 +1,4 @@
-/* point.c - see point.h. */
+/* point.c - runs, reads and clears one point's folder (point.h). */
 #include "point.h"
 
 #include <dirent.h>

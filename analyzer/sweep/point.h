@@ -4,8 +4,7 @@
  *      DIR/batch=1,seq=512/run*.db   the recordings, one a process that used the GPU
  *      DIR/batch=1,seq=512/log       what the command printed
  *      DIR/batch=1,seq=512/answer    of a dry run: what `fit` said
- *      DIR/batch=1,seq=512/outcome   one line, written last: with it the point is done, also for a sweep that
- *                                    goes on later
+ *      DIR/batch=1,seq=512/outcome   one line, written last: with it the point is done
  */
 #ifndef VS_SWEEP_POINT_H
 #define VS_SWEEP_POINT_H

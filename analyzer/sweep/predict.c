@@ -1,5 +1,5 @@
-/* predict.c - see show.h. */
-#include "show.h"
+/* predict.c - what laws made of the smallest points of a grid of batch and seq say of the others. */
+#include "sweep.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* show.c - see show.h. */
-#include "show.h"
+/* show.c - a sweep as a table, and as CSV with a row a rank. */
+#include "sweep.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,6 @@
 /*
  * sweep.c - `vramscope sweep`: a command at every point of a grid, each under `vramscope run`.
  *
- *      grid --> for each point not done: folder, run, end of its time, outcome --> table, CSV, database
- *
  * A point that hangs, crashes or runs out of memory is a result like others.  What is done stays done: the
  * same command line goes on where a sweep was interrupted, and a larger grid adds points.
  */
@@ -11,7 +9,7 @@
 
 #include "base/commands.h"
 #include "base/shown.h"
-#include "work.h"
+#include "sweep.h"
 
 struct options {
     const char *output, *csv, *plot, *again;

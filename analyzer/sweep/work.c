@@ -1,10 +1,11 @@
 /*
- * work.c - see work.h.
+ * work.c - runs the points of a sweep: on a GPU one after another, each alone; dry runs as many at a time as
+ * there are cores.
  *
- * A dry run gets a process of ours because child.c takes all children of its process for one program's.  It
+ * A dry run gets a process of ours because child.c takes all children of its process for one program's.  That
  * ends with its parent, and ends the program before.
  */
-#include "work.h"
+#include "sweep.h"
 
 #include <errno.h>
 #include <fcntl.h>

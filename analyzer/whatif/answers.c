@@ -1,4 +1,4 @@
-/* answers.c - see answers.h. */
+/* answers.c - makes, replays and measures changes, several at a time (answers.h). */
 #include "answers.h"
 
 #include <pthread.h>

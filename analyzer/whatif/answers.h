@@ -1,9 +1,6 @@
 /*
- * answers.h - what changes of the program come to: each is made, replayed and measured, several at a
- * time.
- *
- * A change can mean more than one program; its figures lie between those of `low` and `high`, which an edited
- * order may turn round.
+ * answers.h - what changes of the program come to.  A change can mean more than one program; its figures lie
+ * between those of `low` and `high`, which an edited order may turn round.
  */
 #ifndef VS_WHATIF_ANSWERS_H
 #define VS_WHATIF_ANSWERS_H

@@ -1,4 +1,4 @@
-/* remedies.c - see remedies.h. */
+/* remedies.c - what a person could do about a run's memory (remedies.h). */
 #include "remedies.h"
 
 #include <stdlib.h>

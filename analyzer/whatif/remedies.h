@@ -2,10 +2,9 @@
  * remedies.h - what a person could do about a run's memory, with what it gains: PyTorch's settings and
  * changes of the program, the greatest gain first.
  *
- * Of a run that ended when a request was refused it is what would have let that request pass, and how much
- * would be left then.  Of any other run it is what would lower the most that PyTorch reserves, and to how
- * much.  What gains by luck of packing is none: a gain must hold with sizes that are a 100th off
- * (edit/shaken.h).
+ * After a refused request that is what would have let it pass, and how much would be left then; of any other
+ * run what would lower the most that PyTorch reserves.  What gains by luck of packing is none: a gain must
+ * hold with sizes that are a 100th off (edit/refusal.h).
  *
  * Bytes.  Not thread-safe; the threads that it starts have ended when it returns.
  */

@@ -2,7 +2,7 @@
  * order, of equal keys. */
 
 #include "unit/test.h"
-#include "law/align.h"
+#include "law/model.h"
 
 #define MOST 60
 
