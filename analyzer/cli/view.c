@@ -17,7 +17,6 @@
 #include "read/guard.h"
 #include "read/replace.h"
 #include "read/symbols.h"
-#include "view/name.h"
 #include "view/view.h"
 #include "read/absent.h"
 

@@ -1,10 +1,10 @@
 /*
- * arena.c - checks whether VRAMSCOPE_ALLOCATOR=arena can serve a device: the driver's features that it
- * needs, and address space.  It runs in a child process, like everything that calls the driver (gpu.c).
+ * arena.c - checks whether VRAMSCOPE_ALLOCATOR=arena can serve a device: the driver's features that it needs,
+ * and address space.  It runs in a child process (gpu.c).
  *
- * The arena reserves windows of addresses that each have room for half as much again as the device: one per
- * stream and size class, when the first block of that kind comes, and one for alias mappings.  Without a
- * limit there are more than enough addresses; `ulimit -v` counts each of them.
+ * The arena reserves windows of addresses with room for half as much again as the device: one per stream and
+ * size class, and one for alias mappings.  There are more than enough addresses, but `ulimit -v` counts each
+ * of them.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /*
- * child.c - checks that may crash or hang, in a child process: see doctor.h.
- *
- * A child's findings come back through a pipe, one a record: verdict, topic, to-do, text, each ended by a
- * NUL.
+ * child.c - checks that may crash or hang, in a child process.  Its findings come back through a pipe, one a
+ * record: verdict, topic, to-do, text, each ended by a NUL.
  */
 #include <errno.h>
 #include <fcntl.h>

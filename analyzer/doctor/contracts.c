@@ -1,10 +1,8 @@
 /*
- * contracts.c - whether python3's PyTorch is as it is taken for granted: tried by a program of a few lines,
- * on the CPU and under the library, in a process of its own.
- *
- * The program goes forward and backward through two operations and reports two blocks of no bytes that are
- * anybody's, as PyTorch's allocator would on a GPU.  What holds and what does not is in its recording (view
- * contract).  So what would end a training in its first backward ends this program.
+ * contracts.c - whether python3's PyTorch is as it is taken for granted: a program of a few lines, on the CPU
+ * and under the library, in a process of its own.  It goes forward and backward and reports two blocks that
+ * are nobody's; what holds and what does not is in its recording.  So what would end a training in its first
+ * backward ends this program.
  */
 #include <stdio.h>
 #include <stdlib.h>

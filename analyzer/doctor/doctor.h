@@ -1,6 +1,4 @@
-/*
- * doctor.h - the parts of `vramscope doctor`: findings, and the checks that make them.
- */
+/* doctor.h - findings, and the checks that make them. */
 #ifndef VS_DOCTOR_DOCTOR_H
 #define VS_DOCTOR_DOCTOR_H
 
@@ -36,11 +34,6 @@ struct doctor {
 void doctor_say(struct doctor *d, enum verdict verdict, const char *topic, const char *todo,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* The findings as a table or as JSON, on stdout; WORST is the worst of their verdicts. */
-void doctor_text(const struct doctor *d);
-void doctor_json(const struct doctor *d, enum verdict worst);
-void doctor_free(struct doctor *d);
-
 /* Runs FUNCTION in a forked child; its findings come back.  False where it crashed or took longer than
  * SECONDS: WHY says. */
 bool doctor_child(struct doctor *d, void (*function)(struct doctor *), int seconds, char *why,
@@ -53,5 +46,14 @@ void doctor_gpu(struct doctor *d);    /* gpu.c: driver, devices, NVML, and in th
 void doctor_arena(struct doctor *d, void *cuda, int devices); /* arena.c: the arena */
 void doctor_contracts(struct doctor *d, const char *version); /* contracts.c: of this PyTorch */
 void doctor_tools(struct doctor *d); /* tools.c: gnuplot, SQLite, Python and PyTorch */
+
+/* ---- the dynamic section of an ELF file, read from the file: nothing is loaded (elf_dynamic.c) ---- */
+
+/* Writes the names of the libraries that PATH needs to OUT, separated by spaces.  False where PATH is no ELF
+ * file. */
+bool elf_needed(const char *path, char *out, size_t size);
+
+/* Whether PATH imports NAME (an undefined symbol in its dynamic symbol table). */
+bool elf_imports(const char *path, const char *name);
 
 #endif

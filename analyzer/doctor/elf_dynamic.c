@@ -1,7 +1,5 @@
-/*
- * elf_dynamic.c - see elf_dynamic.h.
- */
-#include "elf_dynamic.h"
+/* elf_dynamic.c - reads the dynamic section of an ELF file (doctor.h). */
+#include "doctor.h"
 
 #include <gelf.h>
 #include <stdio.h>

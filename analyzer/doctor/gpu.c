@@ -1,6 +1,4 @@
-/*
- * gpu.c - checks the driver, its devices and NVML, in a child process, because a driver may crash or hang.
- */
+/* gpu.c - checks the driver, its devices and NVML, in a child process, because a driver may crash or hang. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>

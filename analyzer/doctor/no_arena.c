@@ -1,7 +1,4 @@
-/*
- * no_arena.c - used in builds without the arena (-DVRAMSCOPE_ARENA=OFF): reports that it is missing if the
- * environment requests it.
- */
+/* no_arena.c - in builds without the arena says so where the environment asks for it. */
 #include <stdlib.h>
 #include <string.h>
 

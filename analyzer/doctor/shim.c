@@ -13,7 +13,6 @@
 
 #include "base/tool.h"
 #include "doctor.h"
-#include "elf_dynamic.h"
 #include "run/place.h"
 
 /* Libraries that every process has anyway. */

@@ -7,7 +7,6 @@
 
 #include "base/tool.h"
 #include "doctor.h"
-#include "elf_dynamic.h"
 #include "read/symbols.h"
 #include "run/place.h"
 

@@ -19,10 +19,9 @@
 
 #include "base/commands.h"
 #include "read/guard.h"
-#include "run/environment.h"
+#include "run/start.h"
 #include "run/outputs.h"
 #include "run/place.h"
-#include "run/start.h"
 #include "written.h"
 
 #define LINES   12 /* of a program that failed */

@@ -20,7 +20,7 @@
 #include "folder.h"
 #include "largest.h"
 #include "model.h"
-#include "run/output.h"
+#include "run/outputs.h"
 #include "run/start.h"
 #include "base/destination.h"
 

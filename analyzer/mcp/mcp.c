@@ -1,4 +1,4 @@
-/* mcp.c - see mcp.h. */
+/* mcp.c - serves the Model Context Protocol (mcp.h). */
 #include "mcp.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* shorten.c - a document, or a part of it, that is no larger than somebody can read: see mcp.h. */
+/* shorten.c - a document, or a part of it, that is no larger than somebody can read. */
 #include <stdlib.h>
 #include <string.h>
 

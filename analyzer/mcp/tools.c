@@ -1,5 +1,4 @@
-/* tools.c - which commands are tools, and what each takes: that follows from its table of options (args.h).
- */
+/* tools.c - which commands are tools, and what each takes: that follows from its table of options. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /*
  * colors.c - which phase and which role is drawn in which colour.
  *
- * Colours of phases are Okabe and Ito's, told apart by colour-blind readers, but for the yellow, which is
- * darkened until it can be read on white.  The four usual phases have one each in every picture, and differ
- * in lightness by 6 and more, so that they stay apart in print; what is left goes to the phases that peaked
- * highest.  Roles have colours of their own (Tol's muted scheme): in one picture both are seen.
+ * Phases have Okabe and Ito's colours, which colour-blind readers tell apart; the yellow is darker, to be
+ * read on white.  The four usual phases have one each in every picture, and differ in lightness by 6 and
+ * more, so that they stay apart in print; what is left goes to the phases that peaked highest.  Roles have
+ * Tol's muted scheme, as one picture may show both.
  */
 #include "picture.h"
 

@@ -1,4 +1,4 @@
-/* curves.c - see curves.h. */
+/* curves.c - draws curves over a number, by gnuplot or in text (curves.h). */
 #include "curves.h"
 
 #include <stdlib.h>

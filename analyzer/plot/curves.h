@@ -6,7 +6,8 @@
 #define VS_PLOT_CURVES_H
 
 #include "base/base.h"
-#include "output.h"
+#include "picture.h"
+#include "read/sweep.h"
 
 #define CURVES_MOST   16
 #define CURVES_PANELS 4
@@ -43,5 +44,17 @@ int curves_draw(const struct curves *c, const char *path, enum picture_format fo
 /* The next curve of a panel; NULL: it is full. */
 struct curve *curves_add(struct curve_panel *panel, char *name, int color, bool dashed);
 void curves_free(struct curves *c);
+
+/* ---- a sweep over its last axis of numbers (sweep_picture.c) ---- */
+
+struct sweep_picture {
+    const char *path;  /* as of output_draw */
+    const char *title; /* NULL: what the band is */
+    enum picture_format format;
+    int64_t size[2]; /* pixels, characters of text; 0: as its panels need */
+};
+
+/* Draws S; 0, or 2, said. */
+int sweep_picture_draw(const struct trace_sweep *s, const struct sweep_picture *how);
 
 #endif

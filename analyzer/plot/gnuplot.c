@@ -1,14 +1,12 @@
 /*
- * gnuplot.c - the picture as a gnuplot script that holds its own data, so that a user can restyle it: the
- * head with title and legend, and where the panels stand.  If they show a part of the run, a strip of the
- * whole run is above them.
+ * gnuplot.c - the picture as a gnuplot script that holds its own data, so that a user can restyle it: title,
+ * legend, where panels stand, and above them a strip of the whole run where they show a part of it.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "overlay.h"
-#include "panel.h"
 #include "script.h"
 #include "base/shown.h"
 #include "base/table.h"

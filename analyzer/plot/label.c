@@ -1,10 +1,10 @@
 /*
- * label.c - see label.h: tries the places around the mark and takes the cheapest.
+ * label.c - tries the places around a mark for its label and takes the cheapest (script.h).
  *
  * In each pixel column a line is an interval of heights.  The cost of a place is its distance, and much more
  * for every pixel column in which the text would cover one of the intervals.
  */
-#include "label.h"
+#include "script.h"
 #include "read/tables.h"
 
 #include <math.h>

@@ -1,9 +1,7 @@
 /*
- * marks.c - what bounds a panel: the device's memory, and where a request beyond it failed.
- *
- * An out-of-memory is a mark from what was allocated then up to what would have been.  The device's memory is
- * a line where it lies near the curves; a request far beyond them ends at the scale's end, and its label says
- * how much it was.
+ * marks.c - what bounds a panel: the device's memory, where that lies near the curves, and each
+ * out-of-memory, from what was allocated then up to what would have been.  A request far beyond the curves
+ * ends at the scale's end.
  */
 #include "picture.h"
 

@@ -1,10 +1,10 @@
 /*
- * output.c - see output.h.
+ * output.c - writes a picture (picture.h).
  *
- * gnuplot draws into a file of ours: a name that starts with '-' or a quote would mean something to it.  Then
- * that file gets the name that was asked for, or is copied to standard output, a pipe or a device.
+ * gnuplot draws into a file of ours, as a name that starts with '-' or a quote would mean something to it.
+ * That file then gets the name that was asked for, or is copied to standard output, a pipe or a device.
  */
-#include "output.h"
+#include "picture.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /*
- * overlay.c - see overlay.h.
+ * overlay.c - gathers the runs of an overlay (overlay.h).
  *
- * Every run has a window of its own on its own clock, and all of them a common length: the longest.  A run's
- * share of the columns is its share of that length, so that a column is as long in every run.
+ * Every run has a window of its own on its own clock, and all of them the length of the longest.  A run's
+ * share of the columns is its share of that length, so a column is as long in every run.
  */
 #include "overlay.h"
 

@@ -1,8 +1,7 @@
 /*
- * overlay.h - `vramscope plot --overlay`: one drawing for each device, with a curve for each run.
- *
- * Each panel of such a picture is one run on one device; a drawing is the panels of one device.  Time counts
- * from each run's origin, and a curve ends where its run does.
+ * overlay.h - `vramscope plot --overlay`: one drawing for each device, with a curve for each run.  Each panel
+ * of such a picture is one run on one device.  Time counts from each run's origin, and a curve ends where its
+ * run does.
  */
 #ifndef VS_PLOT_OVERLAY_H
 #define VS_PLOT_OVERLAY_H

@@ -1,7 +1,5 @@
 /*
- * overlay_gnuplot.c - runs laid over each other as a gnuplot script.  Allocated is a line; the range between
- * a column's least and greatest value is tinted behind it, and hatched where a stretch is folded.  Reserved
- * is dashed, and each run's peak is marked.
+ * overlay_gnuplot.c - an overlay as a gnuplot script.
  *
  * The highest run is drawn first, so that the lower ones are seen.  Peaks are in the legend, where no curve
  * hides them; with several devices they are at the head of each drawing.
@@ -18,7 +16,7 @@
 #define RANGES "range in a pixel (tinted)"
 #define FOLDED "folded: least to greatest (hatched)"
 
-struct drawing {
+struct canvas {
     const struct picture *p;
     FILE *out;
     int64_t device;
@@ -54,7 +52,7 @@ static double make_legend(const struct picture *p, size_t devices, struct legend
 
 /* ---- a drawing ---- */
 
-static void put_curves(const struct drawing *d, size_t index)
+static void put_curves(const struct canvas *d, size_t index)
 {
     for (size_t run = 0; run < d->p->run_count; run++) {
         const struct panel *q = overlay_panel(d->p, d->device, run);
@@ -69,7 +67,7 @@ static void put_curves(const struct drawing *d, size_t index)
     }
 }
 
-static void put_peaks(const struct drawing *d, const size_t *runs, size_t n)
+static void put_peaks(const struct canvas *d, const size_t *runs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const struct panel *q = overlay_panel(d->p, d->device, runs[i]);
@@ -84,7 +82,7 @@ static void put_peaks(const struct drawing *d, const size_t *runs, size_t n)
 }
 
 /* Peaks of several devices don't fit into one legend, so they are at the head of each drawing. */
-static void put_heading(const struct drawing *d, size_t devices)
+static void put_heading(const struct canvas *d, size_t devices)
 {
     char *text = NULL;
     for (size_t run = 0; run < d->p->run_count; run++) {
@@ -110,7 +108,7 @@ static void put_heading(const struct drawing *d, size_t devices)
     free(text);
 }
 
-static void put_plot(const struct drawing *d, size_t index, const size_t *runs, size_t n)
+static void put_plot(const struct canvas *d, size_t index, const size_t *runs, size_t n)
 {
     fputs("plot", d->out);
     for (size_t i = 0; i < n; i++)
@@ -134,13 +132,13 @@ static void put_plot(const struct drawing *d, size_t index, const size_t *runs, 
     fputc('\n', d->out);
 }
 
-static char *time_label(const struct drawing *d)
+static char *time_label(const struct canvas *d)
 {
     return xformat("time since %s (%s)", d->p->from_step ? "the step began" : "each run's start",
                    d->time.name);
 }
 
-static void put_drawing(const struct drawing *d, size_t index, size_t devices, double bottom, double top)
+static void put_drawing(const struct canvas *d, size_t index, size_t devices, double bottom, double top)
 {
     size_t runs[PICTURE_RUNS], n = overlay_order(d->p, d->device, runs);
     const struct picture *p = d->p;
@@ -183,8 +181,8 @@ void overlay_gnuplot(const struct picture *p, FILE *out, const char *terminal, c
     for (size_t i = 0; i < n; i++) {
         int64_t highest = overlay_top(p, devices[i]);
         double top = 1 - header - (each + gap) * (double)i;
-        struct drawing d = {
-            p, out, devices[i], picture_time_unit(p->to - p->from), picture_byte_unit(highest), 0};
+        struct canvas d = {p, out, devices[i], picture_time_unit(p->to - p->from), picture_byte_unit(highest),
+                           0};
         d.full = (double)highest / d.bytes.scale * 1.1;
         put_drawing(&d, i, n, top - each, top - title);
     }

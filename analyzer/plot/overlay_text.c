@@ -1,9 +1,6 @@
 /*
- * overlay_text.c - runs laid over each other on a terminal: each run's area has a pattern of its own, the
- * lower one in front.
- *
- * A cell belongs to the lowest run that reaches into it.  A character column is a column of the picture, so
- * its top is the greatest value in it.
+ * overlay_text.c - an overlay on a terminal: each run's area has a pattern of its own, and a cell belongs to
+ * the lowest run that reaches into it.  A character column's top is the greatest value in it.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,21 +1,15 @@
 /*
- * panel.c - see panel.h: its data and what is drawn of them.
+ * panel.c - one panel as part of a gnuplot script: its data and what is drawn of them (script.h).
  *
- * Back to front: light bands of the phases, reserved, allocated, the driver's samples, the strip of phases on
- * top, the device's memory, what ran out of it, the peak.  Samples are points: nobody knows what lies between
- * two of them.
- *
- * Allocated is one area.  The range between a column's least and greatest value is lighter, and hatched where
- * a folded stretch covers several columns.  Or allocated is divided by what it was made of, at each column's
- * greatest value.
+ * The driver's samples are points: nobody knows what lies between two of them.  Allocated is one area,
+ * lighter between a column's least and greatest value, and hatched where a folded stretch covers several
+ * columns; or it is divided by what it was made of, at each column's greatest value.
  */
-#include "panel.h"
+#include "script.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "label.h"
-#include "script.h"
 #include "base/shown.h"
 #include "base/units.h"
 #include "read/tables.h"

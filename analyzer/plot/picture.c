@@ -1,4 +1,4 @@
-/* picture.c - see picture.h. */
+/* picture.c - gathers what a picture shows (picture.h). */
 #include "picture.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /*
- * picture.h - what a plot shows, independent of who draws it: panels of columns and bands, names and colours.
+ * picture.h - what a plot shows, independent of who draws it: panels of columns and bands, names and colours;
+ * which part of a run, and where it is drawn.
  */
 #ifndef VS_PLOT_PICTURE_H
 #define VS_PLOT_PICTURE_H
@@ -146,5 +147,53 @@ void text_draw(const struct picture *p, FILE *out, size_t height, bool color);
 void text_color(FILE *out, const char *hex);
 /* The axis of time below WIDTH characters, in the unit of SPAN. */
 void text_axis(int64_t from, int64_t to, int64_t span, size_t width, FILE *out);
+
+/* ---- which part of a run is shown (window.c) ---- */
+
+#define MANY_STEPS 20 /* more than these are too many to see one */
+
+struct window_options {
+    int64_t from, to;     /* since the start; TO UNKNOWN: the end */
+    const int64_t *steps; /* first and last; 0: not asked */
+    int64_t device;       /* UNKNOWN: all */
+    bool whole;           /* all of it, however many steps */
+};
+
+/* What was asked for, else the whole run.  Of so many steps that each would be a few pixels wide it is that
+ * of the peak, with the whole run as a strip above; where memory ran out, that in which it last did. */
+struct plot_window {
+    int64_t from, to;
+    char name[96];    /* "step 7 of 400, with the peak"; "": none is needed */
+    struct trace *of; /* the run whose strip stands above; NULL: none does */
+    int64_t device;   /* of it */
+    int64_t last;     /* the last moment of that run */
+};
+
+/* 0, or 2, said. */
+int plot_window(struct plot_window *w, struct trace *traces, size_t n, const struct window_options *o);
+
+/* ---- where a picture goes: a file in the format of its name, or standard output (output.c) ---- */
+
+enum picture_format { FORMAT_TEXT, FORMAT_GP, FORMAT_PNG, FORMAT_SVG, FORMAT_PDF, FORMAT_BAD };
+
+/* FORMAT by its name ("png"), or NULL: that of the file PATH; PATH NULL: text; "-", standard output: text on
+ * a terminal, else PNG. */
+enum picture_format output_format(const char *path, const char *format);
+
+/* Draws P into PATH ("-": standard output; NULL: likewise, as text); 0, or 2, said. */
+int output_draw(const struct picture *p, const char *path, enum picture_format format);
+
+/* Text that WRITE writes, into PATH, NULL: standard output; 0, or 2, said. */
+int output_write_text(void (*write)(void *context, FILE *out), void *context, const char *path);
+
+/* What writes a whole gnuplot script of its own: TERMINAL is the line after "set terminal", OUTPUT the file
+ * that it draws. */
+struct drawing {
+    void (*write)(void *context, FILE *out, const char *terminal, const char *output);
+    void *context;
+    int64_t size[2]; /* pixels */
+};
+/* Likewise; FORMAT is not text, PATH not NULL. */
+int output_draw_script(const struct drawing *d, const char *path, enum picture_format format);
 
 #endif

@@ -1,4 +1,4 @@
-/* script.c - see script.h. */
+/* script.c - the common parts of all gnuplot scripts (script.h). */
 #include "script.h"
 
 #include <stdarg.h>

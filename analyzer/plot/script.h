@@ -1,6 +1,4 @@
-/*
- * script.h - the common parts of all gnuplot scripts: head, texts, title, curves.
- */
+/* script.h - the parts of a gnuplot script: head, texts, legend, curves, panels, labels. */
 #ifndef VS_PLOT_SCRIPT_H
 #define VS_PLOT_SCRIPT_H
 
@@ -66,5 +64,40 @@ struct script_panel {
     double pixels;                      /* how high it is */
 };
 void script_panel(const struct script_panel *panel, FILE *out);
+
+/* ---- one panel of a picture of one run (panel.c) ---- */
+
+struct panel_place {
+    double left, right, bottom, top; /* of its drawing, in parts of the screen */
+    bool times;                      /* what its times are is written below */
+};
+
+/* Pixels above a drawing of WIDTH pixels: two lines where title and note don't fit into one. */
+double panel_head(const struct panel *q, double width);
+void panel_write(const struct picture *p, size_t panel, const struct panel_place *place, FILE *out);
+
+/* ---- where a mark's label may stand without covering what the reader wants to see (label.c) ---- */
+
+struct label_box { /* pixels from the lower left corner of the drawing */
+    double left, bottom, right, top;
+};
+
+struct label_room { /* a panel's drawing, in pixels; FULL is the value at its upper edge */
+    double width, height, full;
+    double text_width, text_height;
+    const struct label_box *taken; /* by other labels and marks */
+    size_t taken_count;
+};
+
+struct label_spot {        /* pixels from the lower left corner of the drawing */
+    double x, y;           /* middle of the text */
+    bool leader;           /* it is far enough away to need a line from the mark */
+    double from[2], to[2]; /* that line */
+};
+
+/* The place nearest to the mark at moment T and VALUE where the text covers none of these: a line (allocated,
+ * reserved), a sample of the driver, what is taken, the strip of phases, the mark itself.  If there is none,
+ * the place that covers least. */
+struct label_spot label_place(const struct panel *p, const struct label_room *room, int64_t t, int64_t value);
 
 #endif

@@ -1,15 +1,14 @@
 /*
- * sweep_picture.c - see sweep_picture.h.  Each combination of the other axes' values is a curve and a colour;
- * points that ended well are measured, and all have their prediction, dashed.
+ * sweep_picture.c - a sweep over its last axis of numbers.  Each combination of the other axes' values is a
+ * curve and a colour; points that ended well are measured, and all have their prediction, dashed.
  */
-#include "sweep_picture.h"
+#include "curves.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/shown.h"
-#include "curves.h"
 
 #define GIB ((double)(1 << 30))
 

@@ -1,8 +1,7 @@
 /*
  * text.c - the picture on a terminal: eighth blocks for allocated, light shade for reserved, dark shade
- * between the least and the greatest of a folded stretch, a line of letters for the phases.
- *
- * Every character column is one column of the picture, so its top is the column's greatest value.
+ * between the least and the greatest of a folded stretch, a line of letters for the phases.  A character
+ * column's top is the greatest value in it.
  */
 #include <stdlib.h>
 #include <string.h>

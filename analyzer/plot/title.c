@@ -2,8 +2,6 @@
  * title.c - turns a command line into a title: the program and its arguments, without paths.
  *
  *      /usr/bin/python3 /home/me/train.py --layers 8 --out /tmp/x/facts.json  -->  train.py --layers 8
- *
- * The report has the whole line.
  */
 #include <stdlib.h>
 #include <string.h>

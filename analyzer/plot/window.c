@@ -1,5 +1,5 @@
-/* window.c - see window.h. */
-#include "window.h"
+/* window.c - which part of a run a plot shows (picture.h). */
+#include "picture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

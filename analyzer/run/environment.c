@@ -1,10 +1,9 @@
 /*
- * environment.c - see environment.h.
- *
- * Old values are kept: ours are prepended to lists, another tool of the driver moves to a variable of ours,
- * from which the library loads it, and another NVTX tool stays.
+ * environment.c - sets the variables that bring the library into a process (start.h). Old values are kept:
+ * ours are prepended to lists, another tool of the driver moves to a variable of ours, from which the library
+ * loads it, and another NVTX tool stays.
  */
-#include "environment.h"
+#include "start.h"
 
 #include <stdlib.h>
 #include <string.h>

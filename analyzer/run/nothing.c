@@ -1,16 +1,8 @@
 /*
- * nothing.c - see nothing.h.
- *
- * These are asked in turn, and the first that is true is the answer:
- *   - No file can be made there.
- *   - The command is one that no library is preloaded into.
- *   - It crashed.
- *   - It starts its programs elsewhere, or with an environment of their own.
- *   - Its loader or shell found something missing.
- *   - There is no driver.
- * Else it never used the GPU.
+ * nothing.c - why a run recorded nothing (outputs.h). What is asked first is the answer; last comes that it
+ * never used the GPU.
  */
-#include "nothing.h"
+#include "outputs.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -24,7 +16,6 @@
 
 #include "base/base.h"
 #include "base/shown.h"
-#include "output.h"
 #include "start.h"
 
 /* The loader that the 64-bit program in FD names, into NAME; "" where it names none. */

@@ -1,5 +1,5 @@
-/* output.c - see output.h. */
-#include "output.h"
+/* output.c - which file a run writes (outputs.h). */
+#include "outputs.h"
 
 #include <errno.h>
 #include <fcntl.h>

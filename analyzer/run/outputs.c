@@ -1,4 +1,4 @@
-/* outputs.c - see outputs.h. */
+/* outputs.c - completes the databases of a run and says one line of them (outputs.h). */
 #include "outputs.h"
 
 #include <dirent.h>
@@ -14,7 +14,6 @@
 #include "core/launch.h"
 #include "read/leftover.h"
 #include "show/report/oom.h"
-#include "nothing.h"
 #include "read/trace.h"
 #include "base/shown.h"
 #include "read/symbols.h"

@@ -1,12 +1,12 @@
 /*
- * place.c - see place.h.
+ * place.c - finds the tree of this installation (place.h).
  *
  *      TREE/bin/vramscope        an installed tree, or a build
  *      PREFIX/bin/vramscope      of a wheel; the tree is the Python package, which lies in
  *          PREFIX/lib/python3.12/site-packages/vramscope     as pip, uv and pipx install it, or in
  *          PREFIX/vramscope                                  after `pip install --target PREFIX`
  *
- * Several versions of Python can share a prefix, each with a package of its own.  bin/ has the command of the
+ * Several versions of Python can share a prefix, each with a package of its own; bin/ has the command of the
  * wheel that was installed last.  So the package is taken that pip has noted with this command's own version.
  */
 #include "place.h"

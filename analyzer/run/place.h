@@ -1,6 +1,6 @@
 /*
- * place.h - finds the files of this installation relative to the running command, so that the tree can be
- * moved.  A tree has lib/, share/ and include/; in a wheel the Python package is one.
+ * place.h - the files of this installation, found relative to the running command, so that the tree can be
+ * moved.
  */
 #ifndef VS_RUN_PLACE_H
 #define VS_RUN_PLACE_H

@@ -1,10 +1,9 @@
 /*
- * run.c - `vramscope run`: starts a program with the shim preloaded, and ends with its exit status.
+ * run.c - `vramscope run`: starts a program with the shim preloaded, and ends with its exit status, or by the
+ * same signal, so that shells and launchers see no difference.
  *
  *      check everything that can be wrong  -->  environment  -->  fork, exec  -->  forward signals, wait
  *      -->  merge journals of killed processes, names of call stacks  -->  one summary line  -->  same status
- *
- * If a signal kills the program we die of the same signal, so that shells and launchers see the same status.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,11 +15,9 @@
 #include "base/commands.h"
 #include "base/shown.h"
 #include "core/options.h"
-#include "environment.h"
-#include "output.h"
+#include "start.h"
 #include "outputs.h"
 #include "place.h"
-#include "start.h"
 
 struct options {
     const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events,

@@ -1,8 +1,6 @@
 /*
- * start.c - see start.h.
- *
- * Signals.  The terminal sends Ctrl-C to the whole foreground group, program included: such a signal
- * (SI_KERNEL) is not forwarded a second time.  A signal that was sent to us alone is forwarded.
+ * start.c - starts a child, forwards signals and waits (start.h). The terminal sends Ctrl-C to the whole
+ * foreground group, the program included: such a signal (SI_KERNEL) is not forwarded a second time.
  */
 #include "start.h"
 

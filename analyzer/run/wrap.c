@@ -1,10 +1,7 @@
 /*
  * wrap.c - `vramscope wrap`: executes a worker of a job that runs under `vramscope run`, with the library
- * preloaded again.
- *
- * A launcher that gives its workers an LD_PRELOAD of its own, or none, removes ours; the rest of the
- * environment usually arrives.  So this command restores what is missing and replaces itself by the worker:
- * same pid, same descriptors, same signals.  The outer `vramscope run`, if there is one, prints the summary.
+ * preloaded again, where its launcher removed LD_PRELOAD. The worker takes this process's place: same pid,
+ * descriptors and signals.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +9,8 @@
 #include <unistd.h>
 
 #include "base/commands.h"
-#include "environment.h"
-#include "place.h"
 #include "start.h"
+#include "place.h"
 
 struct options {
     const char *output;

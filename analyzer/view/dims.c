@@ -1,4 +1,4 @@
-/* dims.c - see dims.h. */
+/* dims.c - who held the memory, by each dimension, in each state (dims.h). */
 #include "dims.h"
 
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  * dims.h - who held the memory, by role, layer, line, phase and tensor: which names get an area of their own
  * in the picture, and how many bytes each had in a state.
  *
- * A state is what is between two changes; state I is after the first I of them.  In each state the slots of a
- * dimension add up to `allocated`.  Slot 0 has what no block accounts for (held before the recording, or from
- * stretches that were folded).  The names that once held most have a slot each; the last slot has all others.
+ * State I is what is there after the first I changes.  In each state the slots of a dimension add up to
+ * `allocated`. Slot 0 has what no block accounts for (held before the recording, or from stretches that were
+ * folded), the last slot all names that never held most.
  */
 #ifndef VS_VIEW_DIMS_H
 #define VS_VIEW_DIMS_H

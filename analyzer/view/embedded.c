@@ -1,8 +1,8 @@
 /*
- * embedded.c - the hand-written part of the page as strings in the command: there is no file to be found, or
- * lost, at run time.  VIEW_PAGE_DIR is the path of page/, from the build.
+ * embedded.c - the hand-written part of the page as strings in the command: no file has to be found at run
+ * time.  VIEW_PAGE_DIR is the path of page/, from the build.
  */
-#include "embedded.h"
+#include "view.h"
 
 #include <stddef.h>
 

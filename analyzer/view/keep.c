@@ -1,9 +1,9 @@
 /*
- * keep.c - see keep.h.  Blocks take their places in the order of their sizes, in the tiles that they lived
- * in.  A list says of each full tile which is the next that is not full, so a row costs as much as it has
- * blocks and places.
+ * keep.c - which blocks go into the page (levels.h). Blocks take their places in the order of their sizes, in
+ * the tiles that they lived in.  A list says of each full tile which is the next that is not full, so a row
+ * costs as much as it has blocks and places.
  */
-#include "keep.h"
+#include "levels.h"
 
 #include <stdlib.h>
 #include <string.h>

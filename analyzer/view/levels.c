@@ -1,4 +1,7 @@
-/* levels.c - see levels.h.  The finest level is made of the changes, each wider one of the one below it. */
+/*
+ * levels.c - the curve at several levels of detail (levels.h). The finest is made of the changes, each wider
+ * one of the one below it.
+ */
 #include "levels.h"
 
 #include <stdlib.h>

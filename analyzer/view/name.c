@@ -1,5 +1,9 @@
-/* name.c - see name.h. */
-#include "name.h"
+/*
+ * name.c - what a page is called that was given no name, and whether one of that name was made of something
+ * else.  A page says in its head what it was made of, so who records again in the same place gets the new
+ * page in the place of the old one.
+ */
+#include "view.h"
 
 #include <errno.h>
 #include <stdio.h>

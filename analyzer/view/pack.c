@@ -1,5 +1,5 @@
-/* pack.c - see pack.h. */
-#include "pack.h"
+/* pack.c - numbers as bytes, bytes as deflated base64 (view.h). */
+#include "view.h"
 
 #include <stdlib.h>
 #include <string.h>

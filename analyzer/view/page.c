@@ -1,19 +1,17 @@
 /*
- * page.c - puts the page together: the hand-written part (page/, embedded as it stands), then the recording.
+ * page.c - puts the page together: the hand-written part, then the recording.
  *
  *      <style>  skeleton  meta  <script>  curves, blocks, texts
  *
- * What is needed for the first picture stands before everything else, so that it can be drawn while the rest
- * is being read.  The page forbids itself everything but its own style and script (Content-Security-Policy
- * with a number that nobody knows beforehand): no network, and no script from a name.
+ * What the first picture needs stands first, so that it is drawn while the rest is being read.  The page
+ * forbids itself everything but its own style and script (Content-Security-Policy with a number that nobody
+ * knows beforehand): no network, and no script from a name.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/shown.h"
-#include "embedded.h"
-#include "name.h"
 #include "view.h"
 
 /* ---- HTML ---- */

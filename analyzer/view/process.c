@@ -1,6 +1,5 @@
 /*
- * process.c - what the rows of a process share: ranges, steps, folded stretches, call stacks and their texts
- * (view.h).
+ * process.c - what the rows of a process share: ranges, steps, folded stretches, call stacks and their texts.
  */
 #include <stdlib.h>
 #include <string.h>

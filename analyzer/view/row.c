@@ -1,9 +1,9 @@
 /*
- * row.c - one device of one process: its curve, its blocks, what the driver said of it (view.h).
+ * row.c - one device of one process: its curve, its blocks, what the driver said of it.
  *
- * The columns of a level are cut into parts of PART columns.  Each part is a script element of its own, and
- * needs none of the others: the page unpacks what it shows.  A part is a list of sections, one a field, since
- * deflate is good at numbers of a kind beside each other.
+ * A level is cut into parts of PART columns, each a script element of its own that needs none of the others:
+ * the page unpacks what it shows.  A part is a list of sections, one a field, as deflate is good at numbers
+ * of a kind beside each other.
  */
 #include "view.h"
 
@@ -20,7 +20,6 @@
 #include "read/steps.h"
 #include "read/tables.h"
 #include "show/report/unused.h"
-#include "keep.h"
 #include "levels.h"
 
 enum { PART = 8192, BLOCK_PART = 32768, SAMPLES = 4000 };

@@ -1,8 +1,6 @@
 /*
- * tensors.c - what blocks were asked for as, in the page: rows of the recording's table of tensors, and their
- * names.  A row gets its number when a block in the page first names it (dims.h).
- *
- * Rows differ where the bytes that were asked for do, and names only where words do.
+ * tensors.c - what blocks were asked for as, in the page (dims.h). Rows differ where the bytes that were
+ * asked for do, and names only where words do.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "unit/test.h"
-#include "plot/label.h"
+#include "plot/script.h"
 #include "read/curve.h"
 #include "read/tables.h"
 

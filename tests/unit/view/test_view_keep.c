@@ -2,7 +2,7 @@
 
 #include "unit/test.h"
 #include "made_up.h"
-#include "view/keep.h"
+#include "view/levels.h"
 
 enum { LARGEST = 5 };
 

@@ -5,7 +5,7 @@
 #include "made_up.h"
 #include "view/dims.h"
 #include "view/levels.h"
-#include "view/pack.h"
+#include "view/view.h"
 
 struct truth {
     int64_t max, min, last, t_max, reserved_max, reserved_min, reserved_last;
