@@ -1,4 +1,4 @@
-/* estimate.c - see estimate.h. */
+/* estimate.c - adds up the rows of each phase, and says where they come from (estimate.h). */
 #include "estimate.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /*
- * estimate.h - the memory of a training step before anything was run: what there is in each phase, by rows.
+ * estimate.h - the memory of a training step in mid-run, where the states exist, before anything was run:
+ * what there is in each phase, by rows.
  *
  *      forward     parameters, optimizer states, activations
  *      output      the same, and the loss's copies of the logits
@@ -7,9 +8,7 @@
  *                  the last layer's backward, the first layer's, and the embedding's (all gradients)
  *      optimizer   parameters, gradients, states, the optimizer's temporaries
  *
- * A step in mid-run is meant, where the states exist.  Without KEEP_GRADIENTS they are freed before forward
- * (zero_grad with set_to_none).  What no formula gives has no row: the allocator's cache, workspaces of
- * cuBLAS, NCCL's buffers.
+ * What no formula gives has no row: the allocator's cache, workspaces of cuBLAS, NCCL's buffers.
  */
 #ifndef VS_ESTIMATE_ESTIMATE_H
 #define VS_ESTIMATE_ESTIMATE_H
@@ -41,7 +40,8 @@ struct setup {
     bool autocast;  /* weights in fp32, computed with in 16 bits */
     int stage;      /* of ZeRO */
     int64_t gpus, tensor_parallel;
-    bool sequence_parallel, scores /* attention writes its scores */, fused_loss, keep_gradients;
+    bool sequence_parallel, scores /* attention writes its scores */, fused_loss,
+        keep_gradients /* else zero_grad frees them before forward */;
     int64_t chunk; /* tokens of the fused loss */
     enum offload offload;
     enum recompute recompute;

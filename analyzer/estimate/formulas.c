@@ -1,4 +1,4 @@
-/* formulas.c - see formulas.h. */
+/* formulas.c - the formulas of formulas.h. */
 #include "formulas.h"
 
 struct static_bytes formula_static(double parameters, const struct bytes_each *each, int stage, double gpus,

@@ -1,28 +1,6 @@
 /*
  * formulas.h - the formulas of training memory that are in use everywhere, each with its source.  In bytes,
  * as double: exact up to 2^53, and without overflow for whatever a user may ask.
- *
- *  [zero]    Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models"
- *            (arXiv 1910.02054), section 5: W weights, G gradients, O states, bytes a parameter, N GPUs
- *                none  (W + G + O) P              1  (W + G) P + O P / N
- *                2     W P + (G + O) P / N        3  (W + G + O) P / N
- *            With mixed-precision Adam W = 2, G = 2, O = 12: weights in fp32, two moments.
- *  [offload] Ren et al., "ZeRO-Offload" (arXiv 2101.06840): gradients and states are on the host, and of
- *            ZeRO 3 W P / N stays.  DeepSpeed's estimate_zero3_model_states_mem_needs
- *            (deepspeed/runtime/zero/stage3.py) adds the largest layer, L parameters:
- *                4 L + 18 P / N; with the optimizer on the host 4 L + 2 P / N; parameters too 4 L
- *  [korth]   Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (arXiv
- *            2205.05198), equations 1 to 6: a layer of GPT's in 2 bytes with dropout, s tokens, batch b,
- *            hidden h, a heads, over t GPUs
- *                none                   s b h (34 + 5 a s / h)
- *                tensor parallel        s b h (10 + 24 / t + 5 a s / (h t))
- *                and sequence parallel  s b h / t (34 + 5 a s / h)
- *                selective recompute    without the terms of 5 a s / h
- *                full recompute         2 s b h
- *  [loss]    Hugging Face's loss (transformers/loss/loss_utils.py), n tokens, V vocabulary: logits in the
- *            model's type, e bytes; `.float()`, 4; log-softmax, 4.  In backward log-softmax, the gradient
- *            by it and the gradient by the fp32 logits: 3 x 4.  Fused: chunk V e, and nothing with n V.
- *  [foreach] torch/optim/adam.py, _multi_tensor_adam: torch._foreach_sqrt copies all exp_avg_sq at once.
  */
 #ifndef VS_ESTIMATE_FORMULAS_H
 #define VS_ESTIMATE_FORMULAS_H
@@ -40,12 +18,25 @@ struct static_bytes {
 
 enum offload { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_PARAMETERS };
 
-/* [zero], [offload]: of PARAMETERS, STAGE 0 to 3, GPUS >= 1. */
+/*
+ * Of P PARAMETERS, STAGE 0 to 3, N GPUS >= 1; W weights, G gradients, O states: bytes a parameter.
+ *
+ *      none  (W + G + O) P              1  (W + G) P + O P / N
+ *      2     W P + (G + O) P / N        3  (W + G + O) P / N
+ *
+ * Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models" (arXiv
+ * 1910.02054), section 5.  With mixed-precision Adam W = 2, G = 2, O = 12: weights in fp32, two moments.
+ * OFFLOAD: Ren et al., "ZeRO-Offload" (arXiv 2101.06840): gradients and states are on the host, and of ZeRO 3
+ * W P / N stays.
+ */
 struct static_bytes formula_static(double parameters, const struct bytes_each *each, int stage, double gpus,
                                    enum offload offload);
-/* [offload]: what DeepSpeed's own estimator says for ZeRO 3. */
+/* What DeepSpeed's own estimator says for ZeRO 3 (estimate_zero3_model_states_mem_needs in
+ * deepspeed/runtime/zero/stage3.py), which adds the largest layer, L parameters: 4 L + 18 P / N; with the
+ * optimizer on the host 4 L + 2 P / N; parameters too 4 L. */
 double formula_deepspeed(double parameters, double largest_layer, double gpus, enum offload offload);
-/* [foreach]: for as much of the states as a GPU has. */
+/* Of as much of the states as a GPU has: torch/optim/adam.py, _multi_tensor_adam, copies all exp_avg_sq at
+ * once by torch._foreach_sqrt. */
 double formula_foreach(double parameters, const struct bytes_each *each, int stage, double gpus,
                        enum offload offload);
 
@@ -55,10 +46,23 @@ struct layer_shape {
     bool sequence_parallel;
     bool flash; /* the attention's scores are never written: the terms of 5 a s / h are missing */
 };
-/* [korth]: of one layer. */
+/*
+ * Of one layer of GPT's in 2 bytes with dropout: s tokens, batch b, hidden h, a heads, over t GPUs.
+ *
+ *      none                   s b h (34 + 5 a s / h)
+ *      tensor parallel        s b h (10 + 24 / t + 5 a s / (h t))
+ *      and sequence parallel  s b h / t (34 + 5 a s / h)
+ *      selective recompute    without the terms of 5 a s / h
+ *      full recompute         2 s b h
+ *
+ * Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (arXiv 2205.05198),
+ * equations 1 to 6.
+ */
 double formula_layer(const struct layer_shape *s, enum recompute recompute);
 
-/* [loss]: N tokens. */
+/* Of N tokens, by Hugging Face's loss (transformers/loss/loss_utils.py): logits in the model's type, EACH
+ * bytes; in fp32 (.float()), 4; log-softmax, 4.  In backward log-softmax, the gradient by it and the gradient
+ * by the fp32 logits: 3 x 4.  Fused: chunk V EACH, and nothing with N V. */
 double formula_logits(double n, double vocab, double each); /* one copy */
 double formula_loss_forward(double n, double vocab, double each);
 double formula_loss_backward(double n, double vocab);
@@ -70,7 +74,8 @@ double formula_loss_fused(double chunk, double vocab, double each);
  *
  * Not a rule of thumb: each term is a tensor that autograd saves when the model's class runs eagerly in one
  * type of E bytes (2 or 4), with scaled_dot_product_attention that writes no scores, and without
- * checkpointing.  For a token, with H hidden, Q and K as in model.h, F feed-forward, a heads:
+ * checkpointing.  For a token, with H hidden, Q heads and K key and value heads times the head size, F
+ * feed-forward, a heads:
  *
  *      RMSNorm (llama)   its input in fp32 4 H, 1 / rms 4, the normalized input E H, its output E H
  *      RMSNorm (gemma)   the input in fp32, 1 / rms, the normalized input in fp32 4 H, the output E H

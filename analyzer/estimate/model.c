@@ -1,4 +1,4 @@
-/* model.c - see model.h. */
+/* model.c - reads a model's config.json and counts its parameters (model.h). */
 #include "model.h"
 
 #include <stdlib.h>
@@ -146,6 +146,8 @@ static const struct like_llama *like_of(const char *type)
     return NULL;
 }
 
+/* A layer: attention, MLP (gate, up, down), norms, and the biases that the class has.  Positions are
+ * computed. */
 static void read_like_llama(struct model *m, struct reading *r, const struct like_llama *like)
 {
     m->kind = like->kind;
@@ -183,6 +185,8 @@ static double probability(const struct config *c, const char *name, double other
     return v && (v->kind == 'r' || v->kind == 'i') ? strtod(v->text, NULL) : otherwise;
 }
 
+/* A layer: attention 4 H^2 + 4 H, MLP 2 H F + F + H, norms 4 H; beside them embedding, positions, last norm.
+ */
 static void read_gpt2(struct model *m, struct reading *r)
 {
     m->kind = MODEL_GPT2;
@@ -207,6 +211,7 @@ static void read_gpt2(struct model *m, struct reading *r)
 
 /* ---- falcon ---- */
 
+/* A layer: queries, keys and values, output, MLP, a bias for each where `bias`, norms. */
 static void read_falcon(struct model *m, struct reading *r)
 {
     const struct config *c = r->config;

@@ -1,33 +1,9 @@
 /*
  * model.h - a transformer as a list of sizes, and how many parameters follow from them.
  *
- * The counts are exact.  Each is the sum over the weights that Hugging Face's class of that model_type makes,
+ * The counts are exact: each is the sum over the weights that Hugging Face's class of that model_type makes,
  * as its source has them (transformers, src/transformers/models/NAME/modeling_NAME.py).  The tests hold it
- * against what that class counts.  H hidden, F feed-forward, V vocabulary, Q heads times head size,
- * K key and value heads times head size:
- *
- *      llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text
- *          layer   2 H Q + 2 H K (attention) + 3 H F (gate, up, down) + 2 H (norms; gemma2 and gemma3 4 H)
- *                  + biases: Q + 2 K of qwen2, Q + 2 K + H where attention_bias, 2 F + H where mlp_bias
- *                  + 2 head sizes (norms of queries and keys) of qwen3 and gemma3
- *          rest    V H (embedding), V H (output layer, unless tied), H (last norm)
- *      (their positions are computed and have no parameters)
- *      gpt2, P positions
- *          layer   4 H^2 + 4 H (attention) + 2 H F + F + H + 4 H (norms)
- *          rest    V H + P H + 2 H, V H unless tied
- *      falcon
- *          layer   H (Q + 2 K) + H^2 + 2 H F, a bias for each where `bias`, 2 H for each of its norms
- *          rest    V H, V H unless tied, 2 H
- *
- * `architectures` names the class, and the class says what stands behind the layers, with L labels:
- *
- *      ...ForCausalLM, or no class      the output layer
- *      ...Model                         nothing
- *      ...ForSequenceClassification     H L
- *      ...ForTokenClassification        H L + L
- *      ...ForQuestionAnswering          2 H + 2
- *
- * An architecture that is not among these is refused, never guessed.
+ * against what that class counts.  An architecture that is not known here is refused, never guessed.
  */
 #ifndef VS_ESTIMATE_MODEL_H
 #define VS_ESTIMATE_MODEL_H

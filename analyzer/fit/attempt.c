@@ -1,4 +1,4 @@
-/* attempt.c - see attempt.h. */
+/* attempt.c - runs the program once, without a GPU (attempt.h). */
 #include "attempt.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@
 #include "run/start.h"
 #include "run/outputs.h"
 #include "run/place.h"
-#include "written.h"
+#include "contain.h"
 
 #define LINES   12 /* of a program that failed */
 #define LOOK_MS 50 /* between two looks whether the program has ended */

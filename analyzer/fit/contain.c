@@ -1,5 +1,5 @@
 /*
- * contain.c - see contain.h.
+ * contain.c - runs a program so that what it writes goes nowhere (contain.h).
  *
  * Root needs a mount namespace alone; others get a user namespace with it, in which they have their own
  * number still.  The memory has a limit: a program that writes more is told that the disk is full.
@@ -21,9 +21,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "cover.h"
-#include "written.h"
 
 #define ROOM_SHARE 4 /* of the machine's available memory, at most */
 

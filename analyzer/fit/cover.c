@@ -1,11 +1,11 @@
 /*
- * cover.c - see cover.h.
+ * cover.c - builds the tree of overlays (contain.h).
  *
  * An overlay takes what lies in a directory and leaves out what is mounted below; each of that is covered for
  * itself.  In a user namespace the kernel gives no overlay of a directory with mounts below, as it would show
  * what they hide: there each entry is covered for itself (split).
  */
-#include "cover.h"
+#include "contain.h"
 
 #include <dirent.h>
 #include <errno.h>

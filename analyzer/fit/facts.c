@@ -1,5 +1,5 @@
-/* facts.c - see facts.h.  Lines of other kinds, and damaged ones, are not for us. */
-#include "facts.h"
+/* facts.c - reads what a dry run told (attempt.h). Lines of other kinds, and damaged ones, are not for us. */
+#include "attempt.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,7 @@
 /*
- * fit.c - `vramscope fit`: will a program fit a GPU that is not here?
- *
- *      what is asked --> a folder of ours --> a dry run (attempt.c), its verdict, where values were read
- * another one --> the answer --> the recording to where it is wanted
- *
- * The program runs as it is, on a driver and libraries that keep books and compute nothing.
+ * fit.c - `vramscope fit`: will a program fit a GPU that is not here?  It runs as it is, on a driver and
+ * libraries that keep books and compute nothing; where it read values that only a GPU computes, once more
+ * under other assumptions.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,9 +14,8 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "base/wrap.h"
-#include "folder.h"
+#include "attempt.h"
 #include "largest.h"
-#include "model.h"
 #include "run/outputs.h"
 #include "run/start.h"
 #include "base/destination.h"

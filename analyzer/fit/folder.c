@@ -1,5 +1,5 @@
-/* folder.c - see folder.h. */
-#include "folder.h"
+/* folder.c - where dry runs leave their files (attempt.h). */
+#include "attempt.h"
 
 #include <dirent.h>
 #include <errno.h>

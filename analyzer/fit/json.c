@@ -1,6 +1,6 @@
 /* json.c - answers for programs. */
 #include "reply.h"
-#include "ranks.h"
+#include "attempt.h"
 #include "base/json.h"
 
 static void write_peaks(const struct peaks *p, struct json *j)

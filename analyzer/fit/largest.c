@@ -1,8 +1,6 @@
 /*
- * largest.c - see largest.h.
- *
- *      axes --> what the folder has from before --> a row for each value of the second axis: trials that the
- * search asks for (search.c), as many at a time as there are cores, until it knows the end --> the answer
+ * largest.c - searches the largest size that fits (largest.h): for each value of the second axis trials that
+ * search.c asks for, as many at a time as there are cores, with what the folder has from before.
  */
 #include "largest.h"
 
@@ -16,7 +14,7 @@
 #include "base/commands.h"
 #include "base/shown.h"
 #include "base/wrap.h"
-#include "folder.h"
+#include "attempt.h"
 
 #define AXES 2
 

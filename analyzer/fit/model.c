@@ -1,5 +1,5 @@
-/* model.c - see model.h. */
-#include "model.h"
+/* model.c - the command that trains a model by its config.json (attempt.h). */
+#include "attempt.h"
 
 #include <stdlib.h>
 #include <string.h>

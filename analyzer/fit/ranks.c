@@ -1,5 +1,5 @@
-/* ranks.c - see ranks.h. */
-#include "ranks.h"
+/* ranks.c - runs some ranks of a job (attempt.h). */
+#include "attempt.h"
 
 #include <errno.h>
 #include <signal.h>

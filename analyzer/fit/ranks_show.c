@@ -1,12 +1,12 @@
-/* ranks_show.c - the recordings of several ranks beside each other; see ranks.h. */
-#include "ranks.h"
+/* ranks_show.c - the recordings of several ranks beside each other. */
+#include "attempt.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/table.h"
 #include "base/units.h"
-#include "verdict.h"
+#include "reply.h"
 
 static int by_rank(const void *a, const void *b)
 {

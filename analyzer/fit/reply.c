@@ -1,11 +1,11 @@
-/* reply.c - see reply.h. */
+/* reply.c - runs the program as often as its answer needs (reply.h). */
 #include "reply.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/commands.h"
-#include "folder.h"
+#include "attempt.h"
 #include "read/trace.h"
 #include "show/report/oom.h"
 

@@ -1,5 +1,5 @@
 /*
- * search.c - see search.h.
+ * search.c - chooses the sizes to try next (search.h).
  *
  *      nothing known       the smallest, and some far below the largest: what both need gives a line
  *      two that fit        where a line through them meets the device's memory, and the next size

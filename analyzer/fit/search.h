@@ -4,8 +4,8 @@
  *      index      0     1     2     3     4     5     6
  *                fits        fits   ?     ?    not         the largest is 2, 3 or 4
  *
- * Sizes rise with their index.  What fits at one is taken to fit at all smaller ones; the end is not taken
- * for granted: it is a size that fits and the next one, which does not, both tried.  Where whether one fits
+ * Sizes rise with their index.  What fits at one is taken to fit at all smaller ones.  The end is not taken
+ * for granted: a size that fits and the next one, which does not, were both tried.  Where whether one fits
  * lies within what is not known exactly, the first that certainly does not is looked for, too.
  */
 #ifndef VS_FIT_SEARCH_H

@@ -1,6 +1,4 @@
-/*
- * text.c - an answer for people: whether it fits, the figures, how exact they are, what the program wrote.
- */
+/* text.c - an answer for people: whether it fits, the figures, how exact they are, what the program wrote. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

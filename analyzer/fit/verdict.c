@@ -1,12 +1,12 @@
 /*
- * verdict.c - see verdict.h.
+ * verdict.c - what a dry run says (reply.h).
  *
  *      memory ran out  >  what is not simulated was called  >  it failed  >  nothing was recorded  >  it fits
  *
  * The first that holds is the verdict: what comes after a refusal is no word against it.  Where PyTorch
  * refused at a limit that the program set, the device was not asked: that is no word about the device.
  */
-#include "verdict.h"
+#include "reply.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* written.c - see written.h. */
-#include "written.h"
+/* written.c - lists what a program wrote (contain.h). */
+#include "contain.h"
 
 #include <dirent.h>
 #include <errno.h>

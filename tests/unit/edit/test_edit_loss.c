@@ -1,6 +1,4 @@
-/*
- * test_edit_loss.c - loss=fused: which blocks are logits and their gradients, and what a fused loss has in
- * their place.
+/* test_edit_loss.c - loss=fused: which blocks are logits and their gradients, and what stands in their place.
  */
 #include "made.h"
 

@@ -1,6 +1,4 @@
-/*
- * test_edit_optimizer.c - changes of what lives beside the parameters: the optimizer's temporaries and
- * states, gradients that are kept or updated one by one, accumulation, and the shares of ZeRO's ranks.
+/* test_edit_optimizer.c - changes of what lives beside the parameters: of optimizers, gradients and shares.
  */
 #include "made.h"
 

@@ -1,7 +1,4 @@
-/*
- * test_edit_refusals.c - a run that ended in a refusal: which changes make its request pass, by how much the
- * others stay short, and what is said where no single one is enough.
- */
+/* test_edit_refusals.c - which changes make a refused request pass, and by how much the others stay short. */
 #include "edit/refusal.h"
 
 #include "made.h"

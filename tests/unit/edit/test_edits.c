@@ -1,7 +1,5 @@
-/*
- * test_edits.c - changes of a program whose every byte is known: what no change leaves alone, what cannot be
- * asked for, what each of several costs; and a batch of another size.
- */
+/* test_edits.c - changes of a program whose every byte is known: what cannot be asked for, and what each
+ * costs. */
 #include "made.h"
 
 TEST(recorded_peak_is_the_sum_of_what_lives)

@@ -1,12 +1,9 @@
-/*
- * test_fit_model.c - `fit config.json`: which words are fit's own and which go to the program that trains,
- * wherever they stand; and what is a model.
- */
+/* test_fit_model.c - `fit config.json`: what is a model, which words are fit's, and which the trainer's. */
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "unit/test.h"
-#include "fit/model.h"
+#include "fit/attempt.h"
 
 struct options {
     const char *gpu, *output, *ranks;

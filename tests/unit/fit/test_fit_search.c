@@ -1,7 +1,6 @@
 /*
- * test_fit_search.c - the search for the largest size that fits, over programs whose need is known: it ends
- * at a size that fits and the next, which does not, both tried; no size is tried twice; and it takes fewer
- * rounds than cutting in halves where needs are lines.
+ * test_fit_search.c - the search for the largest size that fits, over programs whose need is known: its end
+ * is right, no size is tried twice, and it takes fewer rounds than halving where needs are lines.
  */
 #include <math.h>
 

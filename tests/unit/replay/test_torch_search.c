@@ -1,10 +1,7 @@
 /*
- * test_torch_search.c - which free block the simulated PyTorch takes, against a search through all blocks.
- *
- * Before each request of a random program every block is looked at, one by one, in no order: of those that
- * are free, mapped, of the request's stream and pool and large enough, the smallest is the answer, and of
- * equal ones that at the lowest address.  With expandable segments the search goes on upwards from there, as
- * long as the next one could grow less.  The sets of ordered.h, their keys and their hints are asked nothing.
+ * test_torch_search.c - which free block the simulated PyTorch takes, against a look at every block before
+ * each request of a random program.  With expandable segments the search goes on upwards, as long as the next
+ * one could grow less.
  *
  *      test_torch_search [SEED STEPS]     default: 12,000 requests and frees of each of three settings
  */
