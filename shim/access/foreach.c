@@ -1,5 +1,6 @@
 /*
- * foreach.c - see foreach.h.  The structures are those of ATen/native/cuda/MultiTensorApply.cuh, n = 1 to 5,
+ * foreach.c - lists of tensors (by_value.h).  The structures are those of
+ * ATen/native/cuda/MultiTensorApply.cuh, n = 1 to 5,
  *
  *      TensorListMetadata<n>                      lists, elements, blocks, a number
  *      FusedOptimizerTensorListMetadata<n>        lists, elements, steps, blocks, a number
@@ -12,7 +13,7 @@
  *      CatArrInputTensorMetadata<T, unsigned, n, m>    n tensors: three ints and a byte of each; and
  *                                                      32 bytes of each of m
  */
-#include "foreach.h"
+#include "by_value.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,8 +8,11 @@
 #ifndef VS_ACCESS_KERNELS_H
 #define VS_ACCESS_KERNELS_H
 
-#include "foreach.h"
-#include "strided.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "by_value.h"
 #include "use.h"
 
 #define VS_KERNEL_PARAMS 512u /* the parameters of a kernel with more count as unknown */
@@ -69,5 +72,22 @@ void vs_kernel_given(const struct vs_kernel *k, const struct vs_use *u, struct v
 void vs_kernel_each(const struct vs_kernel *k, struct vs_grid grid, void *const *params, const void *buffer,
                     size_t size, void (*see)(void *context, uint64_t word, bool map, bool sure),
                     void *context);
+
+/* ---- tensor maps (TMA descriptors): the address that a map of these 128 bytes was made for ----
+ *
+ * A program makes a map once, by a call of the driver, and passes copies of it to many launches.  The
+ * position of the address in it is not documented, so a copy is recognised by its contents.  Any thread; no
+ * lock. */
+
+#define VS_MAP_BYTES 128u
+#define VS_MAP_ALIGN 64u
+
+/* Whether any was ever made. */
+extern _Atomic bool vs_maps_any;
+
+/* Stores that the 128 bytes at MAP were made for ADDRESS. */
+void vs_map_made(const void *map, uint64_t address);
+/* The address that these 128 bytes were made for; 0: unknown. */
+uint64_t vs_map_address(const void *map);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * use.c - see use.h: the phase and the name of a use, and its words on their way into the ring.
  *
- * The phase of a use is that of the range that an event of the thread would have.  Ranges are numbers; the
- * phase of a range is known from its push event.  The last 4096 pushes that named a phase are remembered
- * here, and each thread keeps its last look-up.
+ * The phase of a use is that of the range that an event of the thread would have, and is known from the
+ * range's push.  The last 4096 pushes that named a phase are remembered here, and each thread keeps its last
+ * look-up.
  *
  * Of copies the host has to know whether the memory that they read is its own, since addresses in it are read
  * then (and the driver's managed memory must not be: it would move to the host).  For that alone it has a map

@@ -8,11 +8,7 @@
  * block it lies in is found by who takes them out (trace/uses).  So a launch reads nothing about blocks, and
  * writes one line for four words; no lock, no allocation.
  *
- * Uses by addresses that lie in device memory are covered by rules only:
- *
- *      vs_use_stored     addresses that a copy from the host puts into device memory
- *      vs_use_reaching   work that is known to find addresses in memory, or whose parameters cannot be read:
- *                        it may have used every block that lives then
+ * Uses by addresses that lie in device memory are covered by rules only (vs_use_stored, vs_use_reaching).
  *
  * All of it does nothing unless VRAMSCOPE_ACCESS is on and a recording runs: vs_access_on(), a load.
  */
@@ -34,7 +30,7 @@ static inline bool vs_access_on(void)
            vs_self.internal == 0;
 }
 
-/* ---- blocks; by the recording (record/suppliers.h) ---- */
+/* ---- blocks; by the recording (record/record.h) ---- */
 
 /* A recording into J begins with no blocks. */
 void vs_access_begin(struct vs_journal *j);

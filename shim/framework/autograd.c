@@ -45,7 +45,6 @@
 #include "core/readable.h"
 #include "record/block.h"
 #include "record/record.h"
-#include "record/suppliers.h"
 
 enum {
     RING_BIRTHS = 1 << 17, /* 1 MiB */

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "access/kernels.h"
-#include "access/maps.h"
 #include "core/contracts.h"
 #include "graph.h"
 #include "record/record.h"

@@ -9,7 +9,7 @@
 #ifndef VS_HOOKS_GIVEN_H
 #define VS_HOOKS_GIVEN_H
 
-#include "access/foreach.h"
+#include "access/by_value.h"
 #include "access/use.h"
 #include "driver.h"
 

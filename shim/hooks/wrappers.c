@@ -9,7 +9,7 @@
 #include "shapes.h"
 
 #include "place.h"
-#include "record/suppliers.h"
+#include "record/record.h"
 #include "uncovered.h"
 
 static void vs_prepare_once(void)

@@ -24,10 +24,9 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "provider/provider.h"
-#include "record/output.h"
 #include "record/recording.h"
-#include "record/suppliers.h"
-#include "sample/work.h"
+#include "record/record.h"
+#include "sample/sampler.h"
 #include "stacks/modules.h"
 #include "stacks/stacks.h"
 

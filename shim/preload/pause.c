@@ -18,7 +18,7 @@
 #include "core/hot.h"
 #include "hooks/uncovered.h"
 #include "record/recording.h"
-#include "record/suppliers.h"
+#include "record/record.h"
 #include "stacks/stacks.h"
 
 enum { PART_BLOCKS = 1, PART_BIRTHS = 2, PART_PLACES = 4, PART_ACCESSES = 8, PART_WHOLE = 16 };

@@ -4,9 +4,9 @@
  * Nearly all events of a training step are of this kind, so they have a fast path, which does the same as
  * vs_record in the usual case: the recording is on and the record window open, the thread is known and not
  * inside vramscope's own code, it recorded no CUDA event, no push or pop waits to be written, the thread's
- * clock has a fresh anchor, the ring has room, and no other producer wins the race.  Two cache lines and the
- * ring's own tell whether that is so (hot.h), and the slot is filled from registers.  Otherwise nothing is
- * changed, and the report goes through vs_record.
+ * clock has a fresh anchor, the ring has room, and no other producer wins the race.  Two cache lines
+ * (core/hot.h) and the ring's own tell whether that is so.  Otherwise nothing is changed, and the report goes
+ * through vs_record.
  */
 #ifndef VS_RECORD_BLOCK_H
 #define VS_RECORD_BLOCK_H
@@ -17,7 +17,7 @@
 #include "core/hot.h"
 #include "core/pages.h"
 #include "trace/event.h"
-#include "suppliers.h"
+#include "record.h"
 #include "trace/journal/claim.h"
 
 /* The rare work after the claimed and filled SEQ of RING: publishes it if PUBLISHED is false

@@ -2,7 +2,7 @@
  * drain.c - the thread that moves events from the journal into the database, and the end of a recording.
  *
  *      every 100 ms (200 ms when idle), or when a quarter of the ring has been filled:
- *          the suppliers' work of a round, such as noting newly loaded objects (suppliers.h)
+ *          the suppliers' work of a round, such as noting newly loaded objects
  *          drain until nothing is left
  *          sample the host's memory
  *
@@ -10,11 +10,10 @@
  * database can't be written it reports that once, keeps all events in the journal and tries again with
  * growing pauses.
  *
- * The end: the constructor registers vs_drain_finish so that it runs after every other exit handler and
- * every library's destructors.  It wakes the thread for a last round, which takes the events that were
- * recorded until then, and waits two seconds at most (VRAMSCOPE_EXIT_MS).  From then on a thread that records
- * an event also drains it (late mode).  Without the thread (it could not be started, or is gone) the finisher
- * does the last round itself.
+ * The end: vs_drain_finish runs after every other exit handler and every library's destructors.  It wakes the
+ * thread for a last round and waits two seconds at most (VRAMSCOPE_EXIT_MS).  From then on a thread that
+ * records an event also drains it (late mode).  Without the thread (it could not be started, or is gone) the
+ * finisher does the last round itself.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,10 +34,8 @@
 #include "core/launch.h"
 #include "core/log.h"
 #include "core/options.h"
-#include "output.h"
 #include "core/own_threads.h"
 #include "recording.h"
-#include "suppliers.h"
 #include "core/own_work.h"
 #include "core/procstat.h"
 #include "trace/writer/writer.h"

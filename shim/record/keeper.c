@@ -1,9 +1,8 @@
 /*
- * keeper.c - the second thread of a recording, beside the drain's (drain.c).
- *
- * The drain's thread has a table of descriptors of its own.  If it were the last thread of the process, the
- * host's output could not be written at exit.  So this thread shares the host's table and ends last; until
- * then it runs the function from suppliers.h, which takes samples (sample/).
+ * keeper.c - the second thread of a recording, beside the drain's, which has a table of descriptors of its
+ * own: were that one the last thread of the process, the host's output could not be written at exit.  So this
+ * one shares the host's table and ends last; until then it runs the suppliers' function that takes samples
+ * (sample/).
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -18,7 +17,6 @@
 #include "core/own_threads.h"
 #include "core/procstat.h"
 #include "recording.h"
-#include "suppliers.h"
 
 #define LAST_MS 5000
 

@@ -2,10 +2,10 @@
  * output.c - chooses the database's name, which no other process has, and a place for the journal where a
  * mapping is safe.
  *
- * Database.  The name comes from VRAMSCOPE_OUTPUT; O_EXCL takes it, so that of several processes, or of
- * several runs, each has its own: run.db, then run-2.db, run-3.db.  Under `vramscope run`
- * (VRAMSCOPE_CLAIM=1) the first process gets the name itself and the others run-rank3-pid4711.db; if the
- * first one was a child and the command used the GPU later, `run` exchanges their names at the end.
+ * Database.  O_EXCL takes the name of VRAMSCOPE_OUTPUT, so that each of several processes or runs has its
+ * own: run.db, then run-2.db, run-3.db.  Under `vramscope run` (VRAMSCOPE_CLAIM=1) the first process gets the
+ * name itself and the others run-rank3-pid4711.db; if the first one was a child and the command used the GPU
+ * later, `run` exchanges their names at the end.
  *
  * Journal, in this order: VRAMSCOPE_JOURNAL_DIR; /dev/shm where it is tmpfs and the journal takes no more
  * than a quarter of what is free (the host needs it too: NCCL, data loaders); beside the database where that
@@ -13,7 +13,7 @@
  * /dev/shm even if the journal takes more of it.
  */
 #define _GNU_SOURCE
-#include "output.h"
+#include "recording.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,7 @@
 /*
  * record.c - the hot path: writes a hook's event into a slot of the journal.
  *
- * vs_record is one load of the journal's address (NULL: not recording, or a fork child), one of the thread's
- * guard, one of the record window, the thread's id from thread-local memory, the range, for allocations the
- * call stack, the clock, and the append.  Everything else is in functions that are rarely called.
- *
- * Thread-local state is one line of initial-exec TLS (hot.h): no call, no allocation, good in signal
+ * Thread-local state is one line of initial-exec TLS (core/hot.h): no call, no allocation, good in signal
  * handlers.  An event of a signal handler that interrupts vs_record on the same thread is safe: each append
  * claims, fills and publishes a slot of its own, and the unwinder guards itself against recursion.
  */
@@ -29,7 +25,6 @@
 #include "core/options.h"
 #include "core/fork.h"
 #include "recording.h"
-#include "suppliers.h"
 #include "core/own_work.h"
 #include "trace/journal/claim.h"
 

@@ -1,10 +1,10 @@
 /*
- * recording.h - the state of a recording, shared by the files of this folder and by sample/, whose
- * thread works for the recording.
+ * recording.h - the state of a recording, shared by the files of this folder and by sample/, whose thread
+ * works for the recording.
  *
- * All of it lies on one anonymous mapping that the kernel wipes in a fork child (core/fork.h), however the
- * child was made: where the parent was recording the child reads zeros, which mean "not started".  So the
- * child cannot touch its parent's journal, and its first allocation starts a recording of its own.
+ * All of it lies on one anonymous mapping that the kernel wipes in a fork child (core/fork.h): the child
+ * reads zeros, which mean "not started".  So it cannot touch its parent's journal, and its first allocation
+ * starts a recording of its own.
  */
 #ifndef VS_RECORD_RECORDING_H
 #define VS_RECORD_RECORDING_H
@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/hot.h"
@@ -121,7 +122,7 @@ void vs_drain_finish(void);
 
 /* ---- keeper.c ---- */
 
-/* The second thread: runs the function from suppliers.h and then, if all threads of the host have ended,
+/* The second thread: runs the suppliers' function (record.h) and then, if all threads of the host have ended,
  * ends last. */
 void *vs_keeper_main(void *recording);
 
@@ -130,5 +131,23 @@ void vs_keeper_ring(struct vs_recording *r);
 
 /* Makes the second thread end. */
 void vs_keeper_end(struct vs_recording *r);
+
+/* ---- output.c: the files of a process, database and journal ---- */
+
+/* Remembers the working directory: relative names are relative to where the program was started, even if it
+ * changes directory. */
+void vs_output_init(void);
+
+/* Creates the database's file, empty, under the first free name, and puts its absolute name into PATH.  0,
+ * or a negative errno; then PATH is the name that failed. */
+int vs_output_claim(char *path, size_t size);
+
+/* Creates the journal in the first suitable place and puts its name into PATH; likewise. */
+int vs_output_journal(struct vs_journal **out, char *path, size_t size,
+                      const struct vs_journal_config *config);
+
+/* For tests: expands %h %p %r %% of PATTERN, relative names against the start directory.  %r of a process
+ * without a rank is "none". */
+void vs_output_expand(char *path, size_t size, const char *pattern);
 
 #endif

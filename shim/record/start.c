@@ -20,11 +20,8 @@
 #include "core/launch.h"
 #include "core/log.h"
 #include "core/options.h"
-#include "output.h"
 #include "recording.h"
-#include "suppliers.h"
 #include "core/procstat.h"
-#include "suppliers.h"
 
 #define RING_DEFAULT (1u << 18)          /* the journal's own */
 #define ACCESSES     (1u << 18)          /* blocks that live, or were freed and are not yet written */

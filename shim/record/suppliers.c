@@ -1,7 +1,5 @@
-/*
- * suppliers.c - see suppliers.h: the functions that do nothing, which are the initial values.
- */
-#include "suppliers.h"
+/* suppliers.c - what record.h has of other folders before they supply it: functions that do nothing. */
+#include "record.h"
 
 #include "core/hot.h"
 

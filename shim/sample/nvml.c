@@ -1,17 +1,16 @@
 /*
- * nvml.c - see nvml.h.
+ * nvml.c - the few functions of NVML that vramscope uses, declared here by their documented binary interface,
+ * so that building needs no NVIDIA header or library.
  *
- * The functions are declared here by their documented binary interface, so that building needs no NVIDIA
- * header or library.  NVML lists the processes of a device with what each uses.  Inside a container it may
- * list the host's pids, of which one may be our number and another's process, or none: then only the figure
- * of the whole device is available.  Some drivers (R535's first) write longer entries than others.
+ * NVML lists the processes of a device with what each uses.  Inside a container it may list the host's pids,
+ * of which one may be our number and another's process, or none: then only the figure of the whole device is
+ * available.  Some drivers (R535's first) write longer entries than others.
  *
- * A MIG instance has a UUID of its own; the handle found by it gives the instance's figures.  If only the
- * GPU's UUID is known, the list has one entry per process and instance, and their sum is the process's
- * figure.
+ * The handle found by a MIG instance's UUID gives the instance's figures.  If only the GPU's UUID is known,
+ * the list has one entry per process and instance, and their sum is the process's figure.
  */
 #define _GNU_SOURCE
-#include "nvml.h"
+#include "sampler.h"
 
 #include <dlfcn.h>
 #include <errno.h>

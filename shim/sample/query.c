@@ -1,5 +1,5 @@
 /*
- * query.c - queries of the host's threads to the sampler's thread (see sampler.h).
+ * query.c - queries of the host's threads to the sampler's thread (sampler.h).
  *
  * A query is a small cell in the recording's mapping, so a fork child has none of its parent's:
  *
@@ -9,11 +9,10 @@
  *
  * Its state word is the futex that the querying thread waits on.  All signals are blocked meanwhile, because
  * a handler that jumps out would leave the cell taken for ever.  After GIVE_UP unanswered queries in a row
- * (the sampler is starved, or stuck in the driver) there are no more until the sampler has answered
- * something or ticked, so that its trouble costs the host some tens of milliseconds in all and not with
- * every call.  The total waiting time is bounded as well (vs_query_time_spent), because an NVML that takes
- * milliseconds must not slow down the first launches of thousands of kernels.  A query waits at most for the
- * time that is left, and is not made if the last one took longer than that.
+ * (the sampler is starved, or stuck in the driver) there are no more until the sampler has answered something
+ * or ticked, so that its trouble costs the host some tens of milliseconds in all.  The total waiting time is
+ * bounded as well (vs_query_time_spent), because an NVML that takes milliseconds must not slow down the first
+ * launches of thousands of kernels.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +25,7 @@
 #include "core/clock.h"
 #include "core/options.h"
 #include "record/recording.h"
-#include "work.h"
+#include "sampler.h"
 #include "core/own_work.h"
 
 #define GIVE_UP 3

@@ -1,11 +1,11 @@
 /*
- * sampler.h - the driver's own figure of used memory, for hooks.
+ * sampler.h - the driver's own figure of used memory: for hooks, and the thread that samples it.
  *
- * The cost of creating a context or loading a module is in no argument of a call: it is the difference of
- * the driver's figure before and after.  NVML gives that figure without a CUDA context and without
- * disturbing a stream capture, but only the sampler's own thread calls NVML.  So these functions pass the
- * query to that thread and wait for its answer, VS_QUERY_MS at most; a thread of the host never waits for a
- * lock of NVML's, of the loader's or of ours.
+ * The cost of creating a context or loading a module is in no argument of a call: it is the difference of the
+ * driver's figure before and after.  NVML gives that figure without a CUDA context and without disturbing a
+ * stream capture, but only the sampler's own thread calls NVML.  So these functions pass the query to that
+ * thread and wait for its answer, VS_QUERY_MS at most; a thread of the host never waits for a lock of NVML's,
+ * of the loader's or of ours.
  *
  *      struct vs_used before, after;
  *      vs_used_now(device, &before);   real call;   vs_used_now(device, &after);
@@ -72,5 +72,46 @@ void vs_sample_soon(void);
  * then calls cuMemGetInfo for its current device and vs_record()s a SAMPLE (source VS_SAMPLE_MEMINFO; arg1,
  * the host RSS, may stay 0: vs_record fills it).  One relaxed load if there is no request. */
 bool vs_sample_take_request(void);
+
+/* ---- the sampler as the second thread of a recording (record.h) ---- */
+
+struct vs_recording;
+
+/* Queries of the driver itself, with the signatures of hooks/meminfo.h. */
+struct vs_sampler_driver {
+    uint64_t (*current)(void);
+    bool (*used_bytes)(uint64_t context, int *device, uint64_t *bytes);
+};
+
+/* Called while the library is being loaded. */
+void vs_sampler_init(struct vs_sampler_driver driver);
+
+/* Takes samples and answers queries until R->look is VS_LOOK_END. */
+void vs_sampler_run(struct vs_recording *r);
+
+/* Makes it take the last samples and stop, and waits for that a moment.  Called when the process begins to
+ * end, while the driver and NVML still work. */
+void vs_sampler_last_look(struct vs_recording *r);
+
+/* Answers the waiting queries, by LOOK (query.c). */
+void vs_sampler_answer(struct vs_recording *r, struct vs_used (*look)(int device));
+
+/* ---- NVML (nvml.c): only the sampler's thread calls it ---- */
+
+typedef void *vs_nvml_device;
+
+/* Loads and initialises NVML; false: it is not usable. */
+bool vs_nvml_load(void);
+
+/* The handle of the device, or of the MIG instance, with this UUID; NULL: there is none. */
+vs_nvml_device vs_nvml_find(const uint8_t uuid[16]);
+
+/* The used memory of DEVICE (NULL: unknown).  *LISTED, which the caller keeps for the device, is whether
+ * NVML has ever listed this process there: if it has, and does not any more, the process's last context has
+ * ended, and it uses 0 bytes. */
+struct vs_used vs_nvml_used(vs_nvml_device device, bool *listed);
+
+/* Whether NVML lists another process on DEVICE, or perhaps does not list all. */
+bool vs_nvml_others(vs_nvml_device device);
 
 #endif

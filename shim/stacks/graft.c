@@ -4,13 +4,10 @@
  *      inside of the run of a node        hook train.py:80 ─▶ AddmmBackward0 ─▶ forward train.py:41 ─▶ main
  *      where a module's call is open      layers.7.mlp ─▶ forward train.py:41 ─▶ main
  *
- * A frame on top is one look into the thread's table of (caller's stack, frame).  A whole stack on another
- * base is made row by row, once; the thread keeps which that was.
- *
- * Where backward runs on the thread that called it, the stack goes on outward from the run into what called:
- * the frame in which Python enters the engine is the boundary, and what is outside of it is left out.  On a
- * thread of the engine's there is nothing outside.  Where neither is so (C++ called backward, below Python
- * code), Python frames inside of the run cannot be told from those outside: all are left out.
+ * Where backward runs on the thread that called it, the frame in which Python enters the engine is the
+ * boundary, and what is outside of it is left out.  On a thread of the engine's there is nothing outside.
+ * Where neither is so (C++ called backward, below Python code), Python frames inside of the run cannot be
+ * told from those outside: all are left out.
  */
 #include "stacks.h"
 
@@ -18,7 +15,6 @@
 #include <sys/prctl.h>
 
 #include "block.h"
-#include "interning.h"
 #include "core/hot.h"
 
 /* ---- which frames are inside of the run ---- */

@@ -1,7 +1,4 @@
-/* merge.c - see merge.h. */
-#include "merge.h"
-
-#include "block.h"
+/* merge.c - a native stack and Python frames as one stack (python.h). */
 #include "python.h"
 
 struct merge {

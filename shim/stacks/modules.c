@@ -2,9 +2,9 @@
  * modules.c - see modules.h.
  *
  * Rows that exist are remembered in a fixed open-addressing table.  An entry goes empty -> busy (by
- * compare-and-swap, one thread fills it) -> ready, and stays.  Its key is the mapping and an identity (a hash
- * of the build-id, else of the path), so a library mapped where another one was gets an entry and a row of
- * its own.
+ * compare-and-swap, one thread fills it)
+ * -> ready, and stays.  Its key is the mapping and an identity (a hash of the build-id, else of the path), so
+ * a library mapped where another one was gets an entry and a row of its own.
  */
 #define _GNU_SOURCE
 #include "modules.h"

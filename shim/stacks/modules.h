@@ -1,9 +1,8 @@
 /*
  * modules.h - finds the object file of an address without a lock, and its row in the journal.
  *
- * glibc's _dl_find_object answers lock-free and is async-signal-safe.  It also makes the loader's lock
- * needless here: no function in this file takes it but vs_modules_refresh (drain thread), and that one only
- * where the loader's count of loads can't be read directly.
+ * glibc's _dl_find_object answers lock-free and is async-signal-safe.  Only vs_modules_refresh (drain thread)
+ * takes the loader's lock, and only where the loader's count of loads can't be read directly.
  */
 #ifndef VS_STACKS_MODULES_H
 #define VS_STACKS_MODULES_H

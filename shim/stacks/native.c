@@ -11,9 +11,9 @@
  *
  * All caches belong to the thread (block.h).  They are good as long as the loader has loaded nothing new: an
  * address can only change its owner through a load.  A pc that lies in no object (code made at run time, a
- * wrong guess of the unwinder) is kept as a frame of no module, and everything outside of it is cut off:
- * nothing is known about it.  A frame's address is its return address - 1; the one frame that a signal
- * interrupted has no return address and is off by that byte.
+ * wrong guess of the unwinder) is kept as a frame of no module, and everything outside of it is cut off.  A
+ * frame's address is its return address - 1; the one frame that a signal interrupted has no return address
+ * and is off by that byte.
  */
 #define _GNU_SOURCE
 #include "record/record.h"
@@ -30,12 +30,9 @@
 #include "core/options.h"
 #include "core/own_work.h"
 #include "block.h"
-#include "interning.h"
-#include "merge.h"
 #include "modules.h"
 #include "python.h"
 #include "stacks.h"
-#include "unwind_imports.h"
 #include "unwinder.h"
 
 enum { OWN_FRAMES = 2 }; /* vs_unwind, vs_stack_capture */

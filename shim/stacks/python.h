@@ -8,11 +8,10 @@
  *      python_walk.h     thread state -> innermost frame -> walk, inline; python_walk.c: what is rare in it
  *      python.c          capturing: walk -> hash -> this thread's table of stacks -> id
  *
- * Nothing of Python is linked, and no function of it runs but four that only read a
- * word, and these only until they have shown that we read the same words ourselves.  A thread's own
- * frames stand still while it is inside our hook, whether it holds the GIL or not: only the thread itself
- * pushes and pops them.  So they are read without the GIL, and a code object on the chain is alive, because
- * its frame holds a reference.
+ * Nothing of Python is linked, and no function of it runs but four that only read a word, and these only
+ * until they have shown that we read the same words ourselves.  A thread's own frames stand still while it is
+ * inside our hook, whether it holds the GIL or not: only the thread itself pushes and pops them.  So they are
+ * read without the GIL, and a code object on the chain is alive, because its frame holds a reference.
  *
  * A free-threaded build differs in where fields are, and from 3.14 on in what a frame's instruction points
  * into: each thread but the first has a copy of the bytecode that it runs.
@@ -151,5 +150,26 @@ const struct vs_python *vs_python_now(void);
 void vs_python_refuse(const char *why);
 /* Why there are none although an interpreter is there, one line; "" else. */
 const char *vs_python_why_off(void);
+
+/* ---- merge.c: a native stack and the Python frames of the same thread as one stack ----
+ *
+ *      native                                  Python             merged
+ *      cuMemAlloc's caller in libtorch                            cuMemAlloc's caller in libtorch
+ *      at::empty                                                  at::empty
+ *      _PyEval_EvalFrameDefault            ┌── f                  f
+ *                                          └── g                  g
+ *      PyObject_Call                                              PyObject_Call
+ *      _PyEval_EvalFrameDefault            ─── <module>           <module>
+ *      main                                                       main
+ *
+ * Each call of the interpreter's loop runs one Python frame or several, and says where it was entered:
+ * in 3.10 every frame is a call of its own, in 3.11 the entry frame is marked, later a frame of no code
+ * stands between.  Where calls and runs do not pair off (parts of the loop that lie elsewhere, an interpreter
+ * without that function), all Python frames take the place of what lies in the interpreter. */
+
+/* The frames of both, innermost first, into OUT, MAX at most; the number of them, 0 where the journal is
+ * full.  The PYTHON frames are block->python->walked's.  CUT: the native stack may go on. */
+int vs_merge(struct vs_block *block, struct vs_journal *j, const struct vs_native_frame *native, int count,
+             bool cut, int python, uint32_t *out, int max);
 
 #endif

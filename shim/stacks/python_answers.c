@@ -1,8 +1,7 @@
 /*
- * python_answers.c - names and lines that are read of code objects, held against what Python itself says.
- *
- * Under `vramscope run` the hook (framework/python/vramscope/_lines.py) asks Python for the lines of
- * functions of its own, which costs less than a millisecond, and passes them here with the code objects.
+ * python_answers.c - names and lines that are read of code objects, held against what Python itself says:
+ * under `vramscope run` framework/python/vramscope/_lines.py asks it for the lines of functions of its own,
+ * and passes them here with the code objects.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /*
  * python_check.c - tries the offsets on the first frames that are seen, before anything is believed.
  *
- * Offsets can be wrong: a patched interpreter, a build with options of its own.  A wrong one shows at once,
- * because all that is read is of a known kind: a frame's code is a code object, its file and name are
- * strings, its line table is bytes, the instruction lies inside the code, and the chain ends.  Every word is
- * read only after its page was found readable, by a system call each: this happens once in a process.
+ * Offsets can be wrong: a patched interpreter, a build with options of its own.  That shows at once, because
+ * all that is read is of a known kind: a frame's code is a code object, its file and name are strings, its
+ * line table is bytes, the instruction lies inside the code, and the chain ends.  Every word is read only
+ * after its page was found readable, by a system call each.
  */
 #include "python.h"
 

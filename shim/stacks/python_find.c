@@ -3,8 +3,8 @@
  *
  * An interpreter is known by its variable _PyRuntime, which a static interpreter exports like libpython does.
  * Up to 3.12 the offsets come from a table, made from the headers of the default 64-bit build.  From 3.13 on
- * the interpreter says them itself: _PyRuntime begins with _Py_DebugOffsets, words written when it was built.
- * Where in these words a field's offset stands is the one thing that differs from version to version.
+ * _PyRuntime begins with _Py_DebugOffsets, words written when it was built; where in these a field's offset
+ * stands differs from version to version.
  *
  * Debug builds have other offsets and are refused, and so are pre-releases, whose fields still move.
  */

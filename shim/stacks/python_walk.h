@@ -3,13 +3,13 @@
  *
  * A capture between a program's own work costs what it brings into the processor's caches, its own code above
  * all, so its usual way is one function without calls, and offsets are constants in it where they are those
- * of a version's default build.  What is rare is in python_walk.c.
+ * of a version's default build.
  */
 #ifndef VS_STACKS_PYTHON_WALK_H
 #define VS_STACKS_PYTHON_WALK_H
 
 #include "core/open_calls.h"
-#include "interning.h"
+#include "block.h"
 #include "python.h"
 
 #define AT(type, base, offset) VS_PYTHON_AT(type, base, offset)

@@ -1,9 +1,9 @@
 /*
- * unwind_imports.c - see unwind_imports.h.  Every function here runs inside libunwind, on a thread whose
- * block is entered.
+ * unwind_imports.c - what the private libunwind gets instead of the C library (unwinder.h).  Every function
+ * here runs inside libunwind, on a thread whose block is entered.
  */
 #define _GNU_SOURCE
-#include "unwind_imports.h"
+#include "unwinder.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -18,7 +18,6 @@
 #include "core/arch/elf.h"
 #include "hooks/loader/loader.h"
 #include "modules.h"
-#include "unwind_imports.h"
 
 static struct {
     int (*backtrace)(void **, int);

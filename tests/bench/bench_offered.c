@@ -22,7 +22,6 @@
 
 #include "core/clock.h"
 #include "core/options.h"
-#include "record/output.h"
 #include "record/recording.h"
 #include "trace/journal/journal.h"
 

@@ -14,7 +14,6 @@
 
 #include "core/clock.h"
 #include "core/options.h"
-#include "record/output.h"
 #include "record/block.h"
 #include "record/recording.h"
 #include "unit/record/standins.h"

@@ -11,7 +11,6 @@
 #include "framework/ranges.h"
 #include "record/block.h"
 #include "record/record.h"
-#include "record/suppliers.h"
 
 static char strings[4096][128] = {"-"};
 static unsigned string_count = 1;

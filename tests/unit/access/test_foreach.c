@@ -4,7 +4,7 @@
  */
 
 #include "unit/says.h"
-#include "access/foreach.h"
+#include "access/by_value.h"
 #include "core/contracts.h"
 
 #define BEFORE                                                                                               \

@@ -1,10 +1,10 @@
 /*
- * test_kernels.c - kernels.c and maps.c: which words of a launch's parameters are looked at, and which are
+ * test_kernels.c - kernels.c: which words of a launch's parameters are looked at, and which are
  * sure.
  */
 #include "use_kit.h"
 
-#include "access/maps.h"
+#include "access/kernels.h"
 
 static const struct vs_kernel *kernel(uintptr_t handle, const struct vs_kernel_params *p)
 {

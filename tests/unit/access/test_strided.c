@@ -4,7 +4,7 @@
  */
 
 #include "unit/test.h"
-#include "access/strided.h"
+#include "access/by_value.h"
 #include "core/contracts.h"
 #include "core/pages.h"
 

@@ -2,9 +2,9 @@
  * arena_kit.h - a backing that checks every call, and a reference that is as simple as the rules.
  *
  * The backing keeps what is mapped where, which handles live, and how far each stream is.  The reference
- * divides physical memory into units and knows of each who owns it and whose work touched it last.  A block
- * that the arena hands out must be mapped and accessible in whole, owned by nobody, and touched by no work
- * that its stream may not know to be done.  Any call can be made to fail.
+ * knows of each unit of physical memory who owns it and whose work touched it last.  A block that the arena
+ * hands out must be mapped and accessible in whole, owned by nobody, and touched by no work that its stream
+ * may not know to be done.  Any call can be made to fail.
  */
 #ifndef TESTS_UNIT_ARENA_ARENA_KIT_H
 #define TESTS_UNIT_ARENA_ARENA_KIT_H

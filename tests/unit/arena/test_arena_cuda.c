@@ -1,10 +1,9 @@
 /*
  * test_arena_cuda.c - the arena over the simulated driver: real mappings, real streams, real words.
  *
- * Every block is filled by its stream when it is handed out, and words of it are read back by its stream just
- * before it is freed, all without waiting: a block that two own at once, a chunk mapped at a wrong place,
- * or memory that another stream gets too early shows as a wrong word.  Also: what the driver says of the
- * arena's calls, refused ones included.
+ * A block is filled by its stream when it is handed out, and its words are read back by its stream just
+ * before it is freed, all without waiting: a block that two own at once, a chunk mapped at a wrong place, or
+ * memory that another stream gets too early shows as a wrong word.
  */
 #include "unit/simcuda/simcuda_kit.h"
 

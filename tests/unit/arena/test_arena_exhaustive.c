@@ -1,9 +1,8 @@
 /*
- * test_arena_exhaustive.c - every sequence of few operations on a tiny device, against the reference.
- *
- * Four chunks, two streams and memory without one, three sizes, frees, a wait of the caller, a trim: all
- * sequences of ARENA_DEPTH operations (default 3; tests/run.sh full plays 4, twenty times as many), with a
+ * test_arena_exhaustive.c - every sequence of few operations on a tiny device, against the reference, with a
  * device that is infinitely slow and with one that is done at once.
+ *
+ * ARENA_DEPTH: how many operations (default 3; tests/run.sh full plays 4, twenty times as many).
  */
 
 #include "unit/test.h"

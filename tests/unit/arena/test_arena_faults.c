@@ -2,11 +2,9 @@
  * test_arena_faults.c - every call that can fail fails once, at every place of a run, and nothing comes of
  * it.
  *
- * One run goes through all that the arena does: growing, alias mappings, other streams, waiting, deferred
- * frees, trimming, running out of memory.  It is played once for each call of the backing in it, that call
- * failing, and once for each piece of memory that the books ask for, that being refused.  Each time: only the
- * request that needed it may fail, with that error or for lack of memory; the books are right after every
- * step; the run goes on.
+ * A run that goes through all that the arena does is played once for each call of the backing in it, that
+ * call failing, and once for each piece of memory that the books ask for, that being refused.  Each time only
+ * the request that needed it may fail; the books are right after every step; the run goes on.
  */
 
 #include "unit/test.h"

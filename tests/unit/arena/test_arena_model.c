@@ -1,10 +1,6 @@
 /*
- * test_arena_model.c - millions of random operations against the reference of arena_kit.h.
- *
- * Each run draws its own ways: how many streams, how large blocks are, how far the device is behind, whether
- * calls fail.  Checked at every block: nobody owns it, its stream knows that all earlier work is done, it is
- * mapped for all.  Now and then: every count of the books from scratch, and all figures.  At the end nothing
- * is left.
+ * test_arena_model.c - random operations against the reference of arena_kit.h, in runs that draw how many
+ * streams there are, how large blocks are, how far the device is behind, and whether calls fail.
  *
  * ARENA_OPERATIONS: how many in all (default 100,000).
  */

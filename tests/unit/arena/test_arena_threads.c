@@ -1,9 +1,8 @@
 /*
  * test_arena_threads.c - threads on one arena: every byte has one owner at a time.
  *
- * Every thread takes and frees blocks of its own queue, some in other threads' queues, and events each 512
- * bytes of addresses with its number by compare-and-swap: a byte that two own at once is found, and under the
- * thread sanitizer any access of the arena's books without the lock.
+ * Each thread marks every 512 bytes that it gets with its number by compare-and-swap: a byte that two own at
+ * once is found, and under the thread sanitizer any access of the arena's books without the lock.
  */
 #include <pthread.h>
 

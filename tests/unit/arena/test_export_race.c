@@ -1,10 +1,8 @@
 /*
  * test_export_race.c - a block that is freed while its descriptors are being made is not given away.
  *
- * Who opens another process's block asks for its chunks while that process goes on: between the look-up of
- * the block and the last descriptor another thread may free it and get the same addresses for another block.
- * Here that thread is a stand-in that runs at exactly that point: in the place of vs_arena_chunks (linked
- * with --wrap) and of the driver's export.
+ * The thread that frees it meanwhile, and gets the same addresses for another block, is a stand-in that runs
+ * at exactly that point: in the place of vs_arena_chunks (linked with --wrap) and of the driver's export.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /*
  * test_torch_proofs.c - what torch must be for the arena to be its allocator: a torch that is made of C here,
- * as all that was tried are, and in each case with one thing that is otherwise.  Nothing is called of what is
- * not what it was taken for, and a refusal ends in an error and not in NULL, whatever there is.
+ * and in each case one thing is otherwise.  Nothing is called of what is not what it was taken for, and a
+ * refusal ends in an error and not in NULL.
  *
  * What was found stays, so each case is a process of its own.
  */

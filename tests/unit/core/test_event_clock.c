@@ -1,9 +1,7 @@
 /*
  * test_event_clock.c - the event clock beside clock_gettime: how far off, never backwards, and back to
- * clock_gettime when the counter cannot be trusted.
- *
- * Where the kernel's clock source is not the counter (or the processor has none) only the falling back is
- * left to test, and the rest says that it is skipped.
+ * clock_gettime when the counter cannot be trusted.  Where the kernel's clock source is not the counter, only
+ * the falling back is tested.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /*
- * test_lock_order.c - a thread that takes locks in another order than lock.h's ends the process,
- * whether or not it would have waited, and one that keeps to it notices nothing.  Compiled with the checks in
- * every build.
+ * test_lock_order.c - a thread that takes locks in another order than lock.h's ends the process, whether or
+ * not it would have waited, and one that keeps to it notices nothing.  Compiled with the checks in every
+ * build.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -15,7 +15,6 @@
 #include "framework/autograd.h"
 #include "record/block.h"
 #include "record/record.h"
-#include "record/suppliers.h"
 
 uint64_t vs_sequence_number(void) __asm__("_ZN2at15sequence_number17get_and_incrementEv");
 

@@ -1,10 +1,10 @@
 /*
  * fake_driver.c - a libcuda.so.1 for the tests of hooks/: hands out numbers and remembers what it was told.
  *
- * It is no simulation (dry/driver is): it does what a real driver might do to us.  cuMemAllocHost_v2
- * reaches cuMemHostAlloc through the PLT; cuGetProcAddress gives some functions at other addresses than the
- * exported ones; built with FAKE_OLD it lacks cuGetProcAddress_v2 and everything of CUDA 11.2 and later but
- * the first form.
+ * It is no simulation (dry/driver is): it does what a real driver might do to us.  cuMemAllocHost_v2 reaches
+ * cuMemHostAlloc through the PLT; cuGetProcAddress gives some functions at other addresses than the exported
+ * ones; built with FAKE_OLD it lacks cuGetProcAddress_v2 and everything of CUDA 11.2 and later but the first
+ * form.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -17,7 +17,7 @@
 #include "trace/journal/claim.h"
 #include "trace/journal/journal.h"
 #include "record/block.h"
-#include "record/suppliers.h"
+#include "record/record.h"
 
 void vs_log_verbose(const char *format, ...) {}
 

@@ -1,7 +1,7 @@
 /*
- * Every row of driver.def, over the simulated driver: whichever form of cuGetProcAddress is asked, in
- * whatever version and with whatever flag, what comes back of a hooked function is a wrapper of ours, and for
- * a row's own version and kind of stream the row's own.
+ * Every row of driver.def, over the simulated driver: whichever form of cuGetProcAddress is asked, what comes
+ * back of a hooked function is a wrapper of ours, and for a row's own version and kind of stream the row's
+ * own.
  */
 #define _GNU_SOURCE
 #define __CUDA_API_VERSION_INTERNAL

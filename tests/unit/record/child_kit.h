@@ -21,7 +21,6 @@
 #include "unit/test.h"
 #include "core/log.h"
 #include "core/options.h"
-#include "record/output.h"
 #include "record/recording.h"
 
 #include "standins.h"

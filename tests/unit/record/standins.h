@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 #include "record/record.h"
-#include "record/suppliers.h"
-#include "sample/work.h"
+#include "sample/sampler.h"
 #include "trace/writer/writer.h"
 
 struct vs_writer {

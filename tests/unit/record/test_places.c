@@ -9,7 +9,7 @@
 #include "unit/test.h"
 #include "unit/core/capture.h"
 #include "core/options.h"
-#include "record/output.h"
+#include "record/recording.h"
 
 static char dir[64];
 

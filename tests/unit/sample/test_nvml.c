@@ -15,7 +15,7 @@
 #include "unit/test.h"
 #include "core/contracts.h"
 #include "fake_nvml.h"
-#include "sample/nvml.h"
+#include "sample/sampler.h"
 
 #define NOBODY       0x7ffffff0u /* more than any pid */
 #define NO_NAMESPACE 77

@@ -2,9 +2,8 @@
  * test_query.c - questions of the host's threads to the sampler's: each gets its own answer, none waits
  * longer than it may, and what was given up on leaves no cell behind.
  *
- * How long is waited is tested on a clock of its own, that moves only while somebody waits, and with a
- * sampler that answers when its time has come: so a machine that is busy with other things changes nothing.
- * What needs two threads has them, and asks no time.
+ * How long is waited is tested on a clock that moves only while somebody waits, so a machine that is busy
+ * changes nothing.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,7 +16,7 @@
 #include "unit/test.h"
 #include "core/clock.h"
 #include "record/recording.h"
-#include "sample/work.h"
+#include "sample/sampler.h"
 
 #define UNKNOWN_BYTES VS_BYTES_UNKNOWN
 

@@ -1,10 +1,5 @@
-/*
- * test_simcuda.c - what the simulated driver promises: everything else that is tested without a GPU stands on
- * it.
- *
- * Each test runs in a child of its own, forked before the driver was touched, because the driver reads its
- * environment once and because some tests end in a signal.
- */
+/* test_simcuda.c - what the simulated driver promises: everything else that is tested without a GPU stands on
+ * it. */
 #include "simcuda_kit.h"
 
 /* ---- devices and contexts ---- */

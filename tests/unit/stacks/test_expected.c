@@ -1,8 +1,8 @@
 /* test_expected.c - which set of a table is looked into next is known from the last time
- * (stacks/interning.h). */
+ * (stacks/block.h). */
 
 #include "unit/test.h"
-#include "stacks/interning.h"
+#include "stacks/block.h"
 
 static uint16_t next[8];
 #define NEXT_OF(i) next[i]
