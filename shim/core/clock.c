@@ -3,14 +3,7 @@
  *
  * The counter is used if the processor declares it invariant (a constant rate, also in sleep states), the
  * kernel itself keeps time with it (clock source tsc, or kvm-clock, which is the same counter with the host's
- * scale), and the process may read it.  Its rate is measured against CLOCK_MONOTONIC, over 20 ms at first and
- * then over a second each time, and so follows NTP.
- *
- * The bound of 1 us: an anchor's two readings are taken within 1000 ticks, so they differ by 250 ns at most
- * at 2 GHz and usually by 20; it lives for 1 ms, in which the kernel's own limit for slewing (500 ppm) makes
- * 500 ns.  Each new anchor checks the previous one, if that is at most 8 ms old: if it is wrong by more than
- * the bound plus a thousandth of its age beyond 1 ms, the counter does not run evenly (processors out of
- * step, a virtual machine that was migrated), and the process uses clock_gettime from then on.
+ * scale), and the process may read it.
  */
 #define _GNU_SOURCE
 #include "clock.h"
@@ -81,7 +74,13 @@ static uint64_t distance(uint64_t a, uint64_t b)
     return a > b ? a - b : b - a;
 }
 
-/* ---- anchors ---- */
+/* ---- anchors ----
+ *
+ * The bound of 1 us: an anchor's two readings are taken within 1000 ticks, so they differ by 250 ns at most
+ * at 2 GHz and usually by 20; it lives for 1 ms, in which the kernel's own limit for slewing (500 ppm) makes
+ * 500 ns.  Each new anchor checks the previous one, if that is at most 8 ms old: if it is wrong by more than
+ * the bound plus a thousandth of its age beyond 1 ms, the counter does not run evenly (processors out of
+ * step, a virtual machine that was migrated), and the process uses clock_gettime from then on. */
 
 /* Whether the old anchor gives the same time as NOW; true if it is too old to compare. */
 static bool agrees(const volatile struct vs_event_clock *c, const struct reading *now)
@@ -126,7 +125,10 @@ uint64_t vs_event_clock_slow(void)
     return monotonic(now.ns);
 }
 
-/* ---- the rate ---- */
+/* ---- the rate ----
+ *
+ * Measured against CLOCK_MONOTONIC, over 20 ms at first and then over a second each time, and so follows NTP.
+ */
 
 bool vs_event_clock_publish(uint64_t new_rate)
 {

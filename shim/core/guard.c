@@ -6,12 +6,6 @@
  * need names (recover finds the one, readers the other), so they cannot be sealed memory files.  A fault in a
  * piece of ours maps zeros over it, notifies its owner and repeats the access; any other SIGBUS kills the
  * process at the same instruction, as by default.
- *
- * The handler is installed only if the host's action is the default when the recording begins.  A host's own
- * handler stays, and one that is installed later replaces ours; the host then handles such faults itself.
- *
- * A place of the table is taken by its `owner` word and is visible once `end` is written, as the last word
- * (release; the handler's acquire load pairs with it).  Two threads may fault at once: both map zeros.
  */
 #define _GNU_SOURCE
 #include "guard.h"
@@ -26,6 +20,8 @@
 
 #define PIECES 32
 
+/* A place is taken by its `owner` word and is visible once `end` is written, as the last word (release; the
+ * handler's acquire load pairs with it).  Two threads may fault at once: both map zeros. */
 struct piece {
     _Atomic uint32_t owner; /* 1: taken */
     _Atomic uintptr_t start, end;
@@ -103,6 +99,8 @@ static void on_bus_error(int sig, siginfo_t *info, void *unused)
     errno = kept;
 }
 
+/* Not over a host's own handler; one that is installed later replaces ours, and the host then handles such
+ * faults itself. */
 void vs_guard_install(void)
 {
     struct sigaction host, ours = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_ONSTACK};

@@ -5,17 +5,6 @@
  * for a moment, because most holders keep it for some ten nanoseconds, and then sleeps.  Sleepers are woken
  * one at a time: while one is waking up, giving the lock makes no system call.  It is not fair: a newcomer
  * may take it before a thread that is waking up.  Zero is free.  errno stays as it was.
- *
- * A thread that holds a lock takes only locks that stand below it in VS_LOCK_ORDER, and none of the same
- * kind, so no two threads ever wait for each other.  Each is declared with its place, `static struct vs_lock
- * lock = VS_LOCK(POOLS)`.  Builds with VS_LOCK_CHECKS (CMake's Debug) check every take and abort at the first
- * violation, even if no thread would have waited this time.
- *
- * The order follows the calls: reporting code calls the provider, a provider's parts call arenas, an arena
- * calls its backing, and the backing queries contexts.  Beside these there are only locks under which no
- * function is called that could take another one: that of SQLite's heap (trace/store/heap.c), SQLite's own,
- * and the substitutes for libunwind's mutexes (stacks/unwind_imports.c), which give up instead of waiting for
- * ever.  The hot path of recording takes none.
  */
 #ifndef VS_CORE_LOCK_H
 #define VS_CORE_LOCK_H
@@ -23,7 +12,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- the order of all locks ---- */
+/* ---- the order of all locks ----
+ *
+ * A thread that holds a lock takes only locks that stand below it here, and none of the same kind, so no two
+ * threads ever wait for each other.  Each is declared with its place, `static struct vs_lock lock =
+ * VS_LOCK(POOLS)`.  Builds with VS_LOCK_CHECKS (CMake's Debug) check every take and abort at the first
+ * violation, even if no thread would have waited this time.
+ *
+ * The order follows the calls: reporting code calls the provider, a provider's parts call arenas, an arena
+ * calls its backing, and the backing queries contexts.  Beside these there are only locks under which no
+ * function is called that could take another one: that of SQLite's heap (trace/store/heap.c), SQLite's own,
+ * and the substitutes for libunwind's mutexes (stacks/unwind_imports.c), which give up instead of waiting for
+ * ever.  The hot path of recording takes none. */
 
 /* X(place, the files that have it, what may be called with it held), from the outermost on */
 #define VS_LOCK_ORDER(X)                                                                                     \

@@ -3,28 +3,21 @@
  * still.
  *
  * A walk over a thread's frames of an interpreter meets the same frames each time, most of them fallen out of
- * the processor's first caches since.  Where a function of ours stands among them, because the interpreter
- * called it and it calls the interpreter (framework/calls.c), the frame that called it and all outside of
- * that one cannot change before it returns.  A walk (stacks/python.c) ends at that frame, and finds a hash of
- * all the rest:
+ * the processor's first caches since.  Where the interpreter calls a function of ours that calls the
+ * interpreter (framework/calls.c), the frame that called it and all outside of that one cannot change before
+ * it returns.  A walk (stacks/python.c) ends at that frame, and finds a hash of all the rest:
  *
  *      innermost ──▶ ... ──▶ frame of call 2 ──▶ ... ──▶ frame of call 1 ──▶ ... ──▶ outermost
  *                            └── hash, kept with call 2; made at the first walk within it, of the part up to
  *                                call 1 and of what call 1 keeps
  *
  * Programs that switch a thread's stack (greenlets) may leave calls in another order than they entered them.
- * As long as the order is kept the innermost open call has not returned, so what it keeps is right, whatever
- * stack it is on: a walk that does not meet its frame goes on to its end.  The first call that is left out of
- * order is noticed when it is left, and from then on the thread's walks are whole.  A call that is left by
- * longjmp, which the interpreter forbids, stays the innermost one until its outer call is left.
+ * That is noticed when the first such call is left, and from then on the thread's walks are whole; until then
+ * the innermost open call has not returned, so what it keeps is right, and a walk that does not meet its
+ * frame goes on to its end.  A call that is left by longjmp, which the interpreter forbids, stays the
+ * innermost one until its outer call is left.
  *
- * A thread's state lives at least as long as a call that the interpreter makes with it, so the calls also say
- * which it is.
- *
- * A thread's own, also from its signal handlers; no lock.  Calls deeper than VS_OPEN_CALLS keep nothing: a
- * walk in one goes on to the innermost that does.  More of them would take the memory that the C library has
- * for thread-locals of libraries loaded later: these could then not be loaded after us, or we (as an
- * injection library) not at all.
+ * A thread's own, also from its signal handlers; no lock.
  */
 #ifndef VS_CORE_OPEN_CALLS_H
 #define VS_CORE_OPEN_CALLS_H
@@ -34,6 +27,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Deeper calls keep nothing: a walk in one goes on to the innermost that does.  More would take the memory
+ * that the C library has for thread-locals of libraries loaded later: these could then not be loaded after
+ * us, or we (as an injection library) not at all. */
 #define VS_OPEN_CALLS 7u
 
 struct vs_open_call {

@@ -1,19 +1,5 @@
-/*
- * meminfo.h - the driver's figures of used and free memory of a device: samples of them, and what a call
- * takes beyond its arguments.
- *
- * A stream takes a queue, a kernel's first launch its code, its module's static data and its local memory: on
- * a real device hundreds of megabytes that no size argument names.  The cost of such a call is the difference
- * of the driver's own figure before and after it.  It is known only if no other hooked call was in flight at
- * its begin or end, and nothing that moves device memory was recorded meanwhile.
- *
- *      struct vs_cost cost = vs_cost_begin();   real call;   ... = vs_cost_end(&cost);
- *
- * If the process is alone on the device, cuMemGetInfo is called on the host's own thread, which takes some
- * microseconds.  Else, and around the creation of contexts, NVML is queried (sample/sampler.h), which takes a
- * millisecond.  vs_query_time_spent bounds the time of all queries, and once.h decides which calls are
- * measured.
- */
+/* meminfo.h - the driver's figures of used and free memory of a device: samples of them, and what a call
+ * takes beyond its arguments. */
 #ifndef VS_HOOKS_MEMINFO_H
 #define VS_HOOKS_MEMINFO_H
 
@@ -39,7 +25,19 @@ uint64_t vs_cuda_current(void);
  * current on a thread of the host that waits meanwhile, so it stays alive without a reference of ours. */
 bool vs_cuda_used_bytes(uint64_t context, int *device, uint64_t *bytes);
 
-/* ---- what a call takes ---- */
+/* ---- what a call takes ----
+ *
+ * A stream takes a queue, a kernel's first launch its code, its module's static data and its local memory: on
+ * a real device hundreds of megabytes that no size argument names.  The cost of such a call is the difference
+ * of the driver's own figure before and after it.  It is known only if no other hooked call was in flight at
+ * its begin or end, and nothing that moves device memory was recorded meanwhile.
+ *
+ *      struct vs_cost cost = vs_cost_begin();   real call;   ... = vs_cost_end(&cost);
+ *
+ * If the process is alone on the device, cuMemGetInfo is called on the host's own thread, which takes some
+ * microseconds.  Else, and around the creation of contexts, NVML is queried (sample/sampler.h), which takes a
+ * millisecond.  vs_query_time_spent bounds the time of all queries, and once.h decides which calls are
+ * measured. */
 
 struct vs_cost {
     struct vs_used before;

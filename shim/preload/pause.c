@@ -2,18 +2,10 @@
  * pause.c - switches all of the recording off and on again, for benchmarks of the recording alone: steps with
  * and without it inside one process can be compared to the percent, two processes hardly can.
  *
- * During a pause every hook goes straight to the real function, the framework's reports and the markers
- * return at once, and nothing is measured or sampled.  Unlike the record window (vramscope.h) a pause loses
- * the ends of recorded allocations: so totals are wrong afterwards, the database says so from the first pause
- * on, and the functions are exported but in no header. A process that ends while it is paused leaves its
- * database to be completed by `recover`.
- *
- * Pause and resume must be called outside of ranges; they may be called repeatedly.
- *
- * vramscope_benchmark_parts switches what a recording with Python frames does beside its events, so that the
- * cost of each can be told: the stacks of blocks, the births of autograd nodes, what completes a stack (the
- * node that runs and its birth, the layer), the access ledger where there is one, and walks over all frames
- * each time; to be called during a pause.  A recording without Python frames has none of them, and stays so.
+ * During a pause every hook goes straight to the real function, and nothing is measured or sampled.  Unlike
+ * the record window (vramscope.h) a pause loses the ends of recorded allocations: so totals are wrong
+ * afterwards, the database says so from the first pause on, and the functions are exported but in no header.
+ * A process that ends while it is paused leaves its database to be completed by `recover`.
  */
 #include "core/hot.h"
 #include "hooks/uncovered.h"
@@ -23,6 +15,7 @@
 
 enum { PART_BLOCKS = 1, PART_BIRTHS = 2, PART_PLACES = 4, PART_ACCESSES = 8, PART_WHOLE = 16 };
 
+/* Both are called outside of ranges, as often as wanted. */
 __attribute__((visibility("default"))) void vramscope_benchmark_pause(void);
 __attribute__((visibility("default"))) void vramscope_benchmark_resume(void);
 __attribute__((visibility("default"))) void vramscope_benchmark_parts(unsigned parts);
@@ -66,6 +59,10 @@ static void careful(uint64_t reason, bool is)
         atomic_fetch_and_explicit(&vs_hot.careful, ~reason, memory_order_relaxed);
 }
 
+/* Switches what a recording with Python frames does beside its events, so that the cost of each can be told:
+ * the stacks of blocks, the births of autograd nodes, what completes a stack (the node that runs and its
+ * birth, the layer), the access ledger where there is one, and walks over all frames each time.  To be called
+ * during a pause.  A recording without Python frames has none of them. */
 void vramscope_benchmark_parts(unsigned parts)
 {
     static uint32_t (*placed)(struct vs_journal *);

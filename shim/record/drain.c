@@ -9,11 +9,6 @@
  * The thread has all signals blocked, is marked internal (hooks pass through) and detached.  When the
  * database can't be written it reports that once, keeps all events in the journal and tries again with
  * growing pauses.
- *
- * The end: vs_drain_finish runs after every other exit handler and every library's destructors.  It wakes the
- * thread for a last round and waits two seconds at most (VRAMSCOPE_EXIT_MS).  From then on a thread that
- * records an event also drains it (late mode).  Without the thread (it could not be started, or is gone) the
- * finisher does the last round itself.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -224,7 +219,12 @@ static bool journal_empty(const struct vs_journal *j)
     return s.head == s.tail;
 }
 
-/* ---- the end ---- */
+/* ---- the end ----
+ *
+ * vs_drain_finish runs after every other exit handler and every library's destructors.  It wakes the thread
+ * for a last round and waits two seconds at most (VRAMSCOPE_EXIT_MS).  From then on a thread that records an
+ * event also drains it (late mode).  Without the thread (it could not be started, or is gone) the finisher
+ * does the last round itself. */
 
 /* Waits a moment for threads that are just writing an event, because the last drain does not wait for
  * them. */

@@ -1,17 +1,5 @@
-/*
- * output.c - chooses the database's name, which no other process has, and a place for the journal where a
- * mapping is safe.
- *
- * Database.  O_EXCL takes the name of VRAMSCOPE_OUTPUT, so that each of several processes or runs has its
- * own: run.db, then run-2.db, run-3.db.  Under `vramscope run` (VRAMSCOPE_CLAIM=1) the first process gets the
- * name itself and the others run-rank3-pid4711.db; if the first one was a child and the command used the GPU
- * later, `run` exchanges their names at the end.
- *
- * Journal, in this order: VRAMSCOPE_JOURNAL_DIR; /dev/shm where it is tmpfs and the journal takes no more
- * than a quarter of what is free (the host needs it too: NCCL, data loaders); beside the database where that
- * is no network file system (a mapping there loses its pages with the server); TMPDIR or /tmp, likewise;
- * /dev/shm even if the journal takes more of it.
- */
+/* output.c - chooses the database's name, which no other process has, and a place for the journal where a
+ * mapping is safe. */
 #define _GNU_SOURCE
 #include "recording.h"
 
@@ -42,7 +30,12 @@ void vs_output_init(void)
     errno = kept;
 }
 
-/* ---- the database's name ---- */
+/* ---- the database's name ----
+ *
+ * O_EXCL takes the name of VRAMSCOPE_OUTPUT, so that each of several processes or runs has its own: run.db,
+ * then run-2.db, run-3.db.  Under `vramscope run` (VRAMSCOPE_CLAIM=1) the first process gets the name itself
+ * and the others run-rank3-pid4711.db; if the first one was a child and the command used the GPU later, `run`
+ * exchanges their names at the end. */
 
 struct text {
     char *at;
@@ -161,7 +154,12 @@ int vs_output_claim(char *path, size_t size)
     return err;
 }
 
-/* ---- the journal's place ---- */
+/* ---- the journal's place ----
+ *
+ * In this order: VRAMSCOPE_JOURNAL_DIR; /dev/shm where it is tmpfs and the journal takes no more than a
+ * quarter of what is free (the host needs it too: NCCL, data loaders); beside the database where that is no
+ * network file system (a mapping there loses its pages with the server); TMPDIR or /tmp, likewise; /dev/shm
+ * even if the journal takes more of it. */
 
 static bool network(unsigned long type)
 {

@@ -13,20 +13,9 @@
  * again by another line of its caller, and nothing in it would show that.  Only what lies outside of a call
  * that goes through a function of ours is known to stand still (core/open_calls.h).
  *
- * Addresses of code objects come back as a rule when code is made and dropped.  From 3.12 on every code
- * object has a number of its own, which goes into the hash.  Before, what it points to has to do, and now and
- * then the cached names are made again, so that a coincidence cannot last.
- *
- * What could make these reads wrong, and what is done about it:
- *   - the interpreter's end frees the states of other threads: nothing is read once it is finalizing.  A
- * daemon thread would have to be between that question and its last read, which is some 100 ns, while the
- * interpreter goes through the microseconds from its own mark to the first free;
- *   - 3.10 to 3.12 give each thread the main interpreter's state also inside a sub-interpreter: while there
- * are several interpreters nothing is read;
- *   - in 3.11 and 3.12 a signal may interrupt the few instructions between which the innermost frame is not
- * set yet, or has just been left.  Frames lie on a stack of their own, whose live part is known: a word that
- * leads there is followed, one that leads above it is not, and of any other (a generator has its frame with
- * it) the kernel is asked each time whether it can be read.  What it leads to must be a code object.
+ * Addresses of code objects come back when code is made and dropped.  From 3.12 on every code object has a
+ * number of its own, which goes into the hash.  Before, what it points to has to do, and now and then the
+ * cached names are made again, so that a coincidence cannot last.
  */
 #define _GNU_SOURCE
 #include "python_walk.h"

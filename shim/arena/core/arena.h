@@ -10,27 +10,13 @@
  *      heap                  |AAAA|....|BBBB|....|CCCC|      two chunks idle, not side by side
  *      an alias mapping           |....|....|                the same two, for a block of two chunks
  *
- * A block freed on a queue is given to the same queue at once, to another only when that free is known to be
- * complete, or after the other was made to wait for it.  Which free extent is taken does not depend on how
- * far the device is: only whether a wait is needed does.
+ * Threads: any, but for create and destroy.  An arena's one lock is held meanwhile, calls of the backing
+ * included, but not where memory is short and the device is waited for, or in vs_arena_trim.  Fork: in a
+ * child there is no arena, as there is no driver: functions answer NOT_INITIALIZED, no block is found, no
+ * lock is waited for.
  *
- * VS_ARENA_ANY is the queue of memory without a stream: its blocks may be touched by all, so its frees must
- * be complete when they are asked for (the caller has waited), or be asked for with VS_FREE_DEFER.  What a
- * queue opened with VS_QUEUE_PRIVATE holds is lent to nobody and never given back before it is retired: a
- * graph that was captured goes on using its addresses.
- *
- * Of the host's memory only mmap is used, of its locks none.  free allocates nothing that it could not do
- * without.
- *
- * Threads: every function here but create and destroy may be called from any thread; one lock per arena (an
- * arena is one device's) is held meanwhile, calls of the backing included.  It is not where memory is short
- * and the device is waited for, or in vs_arena_trim; it is in the other waits, which are few: for deferred
- * frees that have become many or too much, for a queue to be opened, and before alias mappings are evicted.
- *
- * Fork: in a child there is no arena, as there is no driver.  Functions answer NOT_INITIALIZED, no block is
- * found, no lock is waited for.
- *
- * Sizes are bytes.  Functions return 0 or a status of backing.h.
+ * Sizes are bytes.  Functions return 0 or a status of backing.h.  Of the host's memory only mmap is used, of
+ * its locks none.
  */
 #ifndef VS_ARENA_CORE_ARENA_H
 #define VS_ARENA_CORE_ARENA_H
@@ -41,8 +27,10 @@
 #include "backing.h"
 
 #define VS_ARENA_QUEUES 32
-#define VS_ARENA_ANY    0u
-#define VS_ARENA_UNIT   512u /* blocks begin and end at multiples of it */
+/* The queue of memory without a stream: its blocks may be touched by all, so its frees must be complete when
+ * they are asked for (the caller has waited), or be asked for with VS_FREE_DEFER. */
+#define VS_ARENA_ANY  0u
+#define VS_ARENA_UNIT 512u /* blocks begin and end at multiples of it */
 
 struct vs_arena;
 
@@ -74,8 +62,14 @@ int vs_arena_create(struct vs_arena **arena, const struct vs_backing *backing,
 /* Unmaps and releases all, blocks still live included: nothing may use them any more. */
 void vs_arena_destroy(struct vs_arena *arena);
 
-/* ---- queues ---- */
+/* ---- queues ----
+ *
+ * A block freed on a queue is given to the same queue at once, to another only when that free is known to be
+ * complete, or after the other was made to wait for it.  Which free extent is taken does not depend on how
+ * far the device is: only whether a wait is needed does. */
 
+/* PRIVATE: what the queue holds is lent to nobody and never given back before it is retired: a graph that was
+ * captured goes on using its addresses. */
 enum vs_queue_flags { VS_QUEUE_PRIVATE = 1 };
 
 /* A queue for STREAM.  OUT_OF_MEMORY where all are taken: VS_ARENA_ANY with VS_FREE_DEFER serves then. */

@@ -13,9 +13,6 @@
  *
  * The choice depends on what is live and on which alias mappings there are.  So a program that repeats itself
  * gets the same answers again, and no new alias mapping is needed any more.
- *
- * When the device has no more memory, the arena uses what is idle, then waits for all pending frees and tries
- * again, then gives back all that is idle and tries once more.  After that the device's error is the answer.
  */
 #include "internal.h"
 
@@ -196,7 +193,9 @@ static int serve(struct vs_arena *a, uint32_t queue, uint64_t size, bool small, 
     return grow(a, heap, queue, size, extent);
 }
 
-/* More is tried only where the device had no memory for us, and after a wait. */
+/* When the device has no more memory, the arena uses what is idle, then waits for all pending frees and tries
+ * again, then gives back all that is idle and tries once more.  After that the device's error is the answer.
+ */
 static int try_hard(struct vs_arena *a, uint32_t queue, uint64_t size, bool small, bool synchronized,
                     uint32_t *extent)
 {

@@ -1,21 +1,11 @@
 /*
  * queries.c - answers queries about addresses for blocks of the arena, as the driver does for its own memory.
  *
- * A block of the arena lies on chunks, each an allocation of its own to the driver.  Where its answer about
- * one of them differs from the one for cuMemAlloc's memory, and a program may act on it, the one for the
- * block is given:
- *
- *      RANGE_START_ADDR, RANGE_SIZE            the block, as it was asked for
- *      MAPPING_BASE_ADDR, MAPPING_SIZE         the chunks that it lies on
- *      CONTEXT                                 where it was allocated; virtual memory is no context's
- *      IS_LEGACY_CUDA_IPC_CAPABLE              yes: cuIpcGetMemHandle is served (share/exports.c)
- *      ALLOWED_HANDLE_TYPES                    none: a handle of one chunk is none of the block
- *      BUFFER_ID, MEMORY_BLOCK_ID              one for the whole block: its first chunk's
- *
+ * A block lies on chunks, each an allocation of its own to the driver.  Where its answer about one of them
+ * differs from the one for cuMemAlloc's memory, and a program may act on it, the one for the block is given.
  * Stream-ordered memory is answered for in the same way: it can do what cuMemAlloc's can, which is more than
- * the driver's pools allow.  cuMemRetainAllocationHandle is refused as for all memory that is not the
- * program's own virtual memory: who had the handle of one chunk would take it for the block.  What the arena
- * holds but nobody uses is free to the program that asks how much is.
+ * the driver's pools allow.  What the arena holds but nobody uses is free to the program that asks how much
+ * is.
  */
 #include "core/log.h"
 #include "arena/share/share.h"
@@ -78,7 +68,15 @@ static uint64_t mapped_bytes(const struct found *f)
     return ((end + chunk - 1) & ~(chunk - 1)) - first_byte(f);
 }
 
-/* Of a block of an arena only: an import is what the driver says it is. */
+/* Of a block of an arena only: an import is what the driver says it is.
+ *
+ *      RANGE_START_ADDR, RANGE_SIZE            the block, as it was asked for
+ *      MAPPING_BASE_ADDR, MAPPING_SIZE         the chunks that it lies on
+ *      CONTEXT                                 where it was allocated; virtual memory is no context's
+ *      IS_LEGACY_CUDA_IPC_CAPABLE              yes: cuIpcGetMemHandle is served (share/exports.c)
+ *      ALLOWED_HANDLE_TYPES                    none: a handle of one chunk is none of the block
+ *      BUFFER_ID, MEMORY_BLOCK_ID              one for the whole block: its first chunk's
+ */
 static bool answer_block(void *data, CUpointer_attribute attribute, const struct found *f)
 {
     switch ((int)attribute) {
@@ -135,6 +133,8 @@ static CUresult serve_attributes(unsigned int count, CUpointer_attribute *attrib
     return status;
 }
 
+/* Refused as for all memory that is not the program's own virtual memory: who had the handle of one chunk
+ * would take it for the block. */
 static CUresult serve_retain(CUmemGenericAllocationHandle *handle, void *address)
 {
     struct found f;

@@ -6,11 +6,6 @@
  * and has the same bytes.  It is the key, too: all that names a block is random, so nobody opens one whose
  * handle he was not given.
  *
- * The contract is CUDA's: the handle is of the whole allocation whatever address of it was given, and freeing
- * exported memory while others have it open is undefined.  Here these go on seeing the chunks, which may by
- * then be another block's.  As with the driver's own handles, others of the same chunk (2 MiB) are exposed to
- * who opens one: who must not show them allocates multiples of it.
- *
  * A block that was exported bears a pin, so that the free of one that was not costs nothing; the free ends
  * the handle: who opens it after that is told that it is invalid.
  */
@@ -184,7 +179,12 @@ static void give(const struct vs_passing_request *ask, struct vs_passing_answer 
     vs_served_out();
 }
 
-/* ---- cuIpcGetMemHandle ---- */
+/* ---- cuIpcGetMemHandle ----
+ *
+ * The contract is CUDA's: the handle is of the whole allocation whatever address of it was given, and freeing
+ * exported memory while others have it open is undefined.  Here these go on seeing the chunks, which may by
+ * then be another block's.  As with the driver's own handles, others of the same chunk (2 MiB) are exposed to
+ * who opens one: who must not show them allocates multiples of it. */
 
 static CUresult make_handle(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
                             CUipcMemHandle *handle)

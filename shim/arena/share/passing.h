@@ -1,21 +1,19 @@
 /*
  * passing.h - a process gives others descriptors of its memory on request.
  *
- * A process that shares memory answers requests at a socket, in a thread of its own; its address reaches
- * others in whatever way (here: in the IPC handle).  Each request brings a socket for the way back, so nobody
- * else gets the answer.  A descriptor exists only while it is being passed, so a block may have any number of
- * pieces without meeting the limit on open files.
+ * It answers at a socket, in a thread of its own; its address reaches others in whatever way (here: in the
+ * IPC handle).  Each request brings a socket for the way back, so nobody else gets the answer.  A descriptor
+ * exists only while it is being passed, so a block may have any number of pieces without meeting the limit on
+ * open files.  The opener needs neither a right to look into the other process (ptrace, pidfd_getfd) nor
+ * /proc.
  *
- * The address is a secret, and whoever has it is answered, of whatever user or user namespace.  The socket's
- * name alone, which anybody can read in /proc/net/unix, is of no use: a request without the key is refused at
- * once, and a process that takes the name when it is free lacks the proof without which its answers are not
- * believed.
+ * Whoever has the address is answered, of whatever user or user namespace.  The socket's name alone, which
+ * anybody can read in /proc/net/unix, is of no use: a request without the key is refused at once, and a
+ * process that takes the name when it is free lacks the proof without which its answers are not believed.
  *
- * The socket is in the abstract name space: it lies in no file system and is gone with its process.  Its
- * number is high and close-on-exec.  Where the program has closed it, the thread ends, and the next
- * vs_passing_serve begins anew, at another address.
- *
- * The opener needs neither a right to look into the other process (ptrace, pidfd_getfd) nor /proc.
+ * The socket is in the abstract name space: it is gone with its process.  Its number is high and
+ * close-on-exec.  Where the program has closed it, the thread ends, and the next vs_passing_serve begins
+ * anew, at another address.
  */
 #ifndef VS_ARENA_SHARE_PASSING_H
 #define VS_ARENA_SHARE_PASSING_H

@@ -3,19 +3,9 @@
  *
  * While a graph is captured, and inside torch.cuda.use_mem_pool, torch names a pool that allocations go to.
  * Each stream that allocates in a pool has a queue of its own there, of the private kind: what is freed in it
- * is given out in the same pool and to the same stream only, is never lent, never mapped elsewhere and never
- * given back.  So a graph finds its addresses as long as it lives, several graphs share a pool as torch means
- * it, and nothing is asked of a stream that is being captured: such a queue has no events.
- *
- * Which allocations go to a pool torch says by a filter, a std::function<bool(cudaStream_t)>: those of a
- * capture, of a thread, of a stream, or all.  C cannot tell these apart from outside, so the filter itself is
- * asked.  Its layout (16 bytes of state, the function that copies and destroys it, the one that calls it) is
- * part of libstdc++'s fixed ABI, and torch's Linux builds have no other library.  A filter may throw, so none
- * is called with a lock held; and one that is ended is destroyed only when nobody is inside any.
- *
- * A pool that its last owner releases may still be in use by a graph's last launch.  It waits for the next
- * time that the device is waited for anyway: torch.cuda.empty_cache(), which torch calls before each capture,
- * or out of memory.
+ * is given out in the same pool and to the same stream only, and never given back.  So a graph finds its
+ * addresses as long as it lives, several graphs share a pool as torch means it, and nothing is asked of a
+ * stream that is being captured: such a queue has no events.
  *
  * Where there is no queue left, blocks of a pool come from their stream's queue, pinned: used once, and free
  * when the pool is.
@@ -35,7 +25,13 @@
 /* ms that the end of a filter waits for its users: one may have thrown, and never left it */
 #define PATIENCE 100
 
-/* ---- std::function ---- */
+/* ---- std::function ----
+ *
+ * Which allocations go to a pool torch says by a filter, a std::function<bool(cudaStream_t)>: those of a
+ * capture, of a thread, of a stream, or all.  C cannot tell these apart from outside, so the filter itself is
+ * asked.  Its layout (16 bytes of state, the function that copies and destroys it, the one that calls it) is
+ * part of libstdc++'s fixed ABI, and torch's Linux builds have no other library.  A filter may throw, so none
+ * is called with a lock held; and one that is ended is destroyed only when nobody is inside any. */
 
 enum { CLONE = 2, DESTROY = 3 };
 
@@ -379,7 +375,11 @@ uint32_t vs_torch_queue(struct vs_served *s, uint64_t address, CUstream stream)
     return own ? block.queue : vs_served_stream_queue(s, stream, true);
 }
 
-/* ---- the end of a pool ---- */
+/* ---- the end of a pool ----
+ *
+ * A graph's last launch may still use a pool that its last owner releases.  It waits for the next time that
+ * the device is waited for anyway: torch.cuda.empty_cache(), which torch calls before each capture, or out of
+ * memory. */
 
 static void release_pool(struct vs_served *s, struct vs_torch_pool *pool)
 {

@@ -3,19 +3,7 @@
  *
  * torch takes whatever pointer the allocator gives; a NULL becomes a tensor at address 0.  Only
  * c10::OutOfMemoryError becomes the torch.OutOfMemoryError that programs catch.  This library has no C++
- * runtime, so the steps of a throw are taken by hand, as the C++ ABI of Linux spells them out:
- *
- *      room = __cxa_allocate_exception(size)
- *      c10::Error::Error(room, message, trace, caller)  the message and the trace, a std::shared_ptr to
- *                                                       nothing: by the addresses of ones that the caller has
- *      room->vptr = vtable of c10::OutOfMemoryError     which adds nothing but its name to Error
- *      __cxa_throw(room, its typeinfo, its destructor)
- *
- * So such an error has no C++ stack, which torch's own takes with TORCH_SHOW_CPP_STACKTRACES.
- *
- * The functions are found by name in libc10 and in the C++ library that it uses.  What their names do not say
- * is tried out before torch is given the arena: an Error is made, asked what it says, and ended, in a room of
- * ours.  No lock is held at a throw, and the frames in between, in C, have unwind tables.
+ * runtime, so the steps of a throw are taken by hand.
  *
  * Other errors than out of memory go through the function that torch's own checks of the runtime use.  Where
  * a process has torch, and one of these cannot be thrown, std::runtime_error is, which becomes a
@@ -99,7 +87,10 @@ static const char *find_all(struct throwing *t, void *c10, void *c10_cuda)
     return NULL;
 }
 
-/* ---- whether it is what it is taken for ---- */
+/* ---- whether it is what it is taken for ----
+ *
+ * What the functions' names do not say is tried out before torch is given the arena: an Error is made, asked
+ * what it says, and ended, in a room of ours. */
 
 static bool is_table(void **table, const char *class)
 {
@@ -218,7 +209,18 @@ const char *vs_torch_raise_prove(void)
     return known.why_not;
 }
 
-/* ---- throwing ---- */
+/* ---- throwing ----
+ *
+ * As the C++ ABI of Linux spells it out:
+ *
+ *      room = __cxa_allocate_exception(size)
+ *      c10::Error::Error(room, message, trace, caller)  the message and the trace, a std::shared_ptr to
+ *                                                       nothing: by the addresses of ones that the caller has
+ *      room->vptr = vtable of c10::OutOfMemoryError     which adds nothing but its name to Error
+ *      __cxa_throw(room, its typeinfo, its destructor)
+ *
+ * So such an error has no C++ stack, which torch's own takes with TORCH_SHOW_CPP_STACKTRACES.  No lock is
+ * held at a throw, and the frames in between, in C, have unwind tables. */
 
 /* A program that takes the functions by itself has asked for no proof before: ROOM is for what is found now.
  */

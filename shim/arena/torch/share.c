@@ -1,9 +1,8 @@
 /*
  * share.c - tensors of the arena in other processes (torch.multiprocessing).
  *
- * torch sends a CUDA tensor to another process as a handle of the allocation that it lies in, and keeps the
- * tensor alive until the receiver has dropped it.  Its class for pluggable allocators throws where it asks
- * for that; complete.c puts these two functions in their place:
+ * torch sends a CUDA tensor to another process as a handle of the allocation that it lies in.  Its class for
+ * pluggable allocators throws where it asks for that; complete.c puts these two functions in their place:
  *
  *      shareIpcHandle(address)      {offset of the address in its allocation, the handle as a string}
  *      getIpcDevPtr(string)         std::shared_ptr<void> to the opened allocation; its last owner closes it
@@ -12,9 +11,6 @@
  * driver's handle.  So a process whose torch keeps its own allocator opens ours, and the other way round, as
  * long as the shim is loaded in both (arena/share/exports.c).  Handles of expandable segments, letter e, are
  * CUDA_ERROR_NOT_SUPPORTED.
- *
- * The std::shared_ptr is built as libstdc++ lays it out, which is part of its stable ABI.  A class that is
- * returned by value is written where the hidden first argument points.
  */
 #define _GNU_SOURCE
 #include "torch.h"
@@ -111,7 +107,10 @@ struct shareable *vs_torch_share(struct shareable *out, void *self, void *addres
     return out;
 }
 
-/* ---- receiving ---- */
+/* ---- receiving ----
+ *
+ * A std::shared_ptr is built as libstdc++ lays it out, which is part of its stable ABI.  A class that is
+ * returned by value is written where the hidden first argument points. */
 
 /* What the owners of a std::shared_ptr share: libstdc++'s _Sp_counted_base, and what is to be closed. */
 struct control {

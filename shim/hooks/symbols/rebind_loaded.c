@@ -2,29 +2,17 @@
  * rebind_loaded.c - binds the references of objects that are loaded later to what they would be without us,
  * and where that is the driver, to our wrappers.
  *
- * An object that dlopen loads with RTLD_DEEPBIND prefers its own libraries to the global scope: linked with
- * the driver, it is bound past our exports.  An object with a weak reference to the driver, loaded where no
- * driver is, is bound to our export and takes it for a driver.  We do not hook dlopen (its caller's run path
- * would get lost), so each look-up by dlsym or dlvsym compares the loader's count of loads with the last one
- * seen.  Programs that load an object look something up in it next; calls of its constructors before that
- * bypass us.
+ * An object that dlopen loads with RTLD_DEEPBIND prefers its own libraries: linked with the driver, it is
+ * bound past our exports.  An object with a weak reference to the driver, loaded where no driver is, is bound
+ * to our export and takes it for a driver.  We do not hook dlopen (its caller's run path would get lost), so
+ * each look-up by dlsym or dlvsym compares the loader's count of loads with the last one seen.  Calls of an
+ * object's constructors before that bypass us.
  *
  *      slot holds                        becomes
  *      the driver's function             its wrapper
  *      nothing yet (lazy binding)        the wrapper, where the object's own libraries have the driver
  *      our wrapper, which would have     what it would have been: another library's function, or NULL where
  *      been something else               the reference is weak
- *
- * The list of objects grows at its end: with N objects looked at and S unloaded since, all from N - S on may
- * be new.  To look at one twice changes nothing.
- *
- * An object on the list may still be being bound by the thread that loads it, which would find its pages
- * read-only if we bound it now, and die.  So the objects are counted first; then the loader's lock, which
- * that thread holds, is taken once; and as many at the end of the list are left out as were loaded since the
- * count.  Where some of these are gone again, that leaves out older ones: then all of it is done again.  The
- * look itself holds the lock under which objects come and go, so nothing is unloaded meanwhile, and two
- * threads do not write the same pages.  The thread that looks a name up may itself be in the midst of a load,
- * whose lock does not stop it: what it has not bound yet is left to a later look.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -184,7 +172,18 @@ static void check_slot(const struct vs_got_slot *slot, void *context)
     }
 }
 
-/* ---- the look ---- */
+/* ---- the look ----
+ *
+ * The list of objects grows at its end: with N objects looked at and S unloaded since, all from N - S on may
+ * be new.  To look at one twice changes nothing.
+ *
+ * An object on the list may still be being bound by the thread that loads it, which would find its pages
+ * read-only if we bound it now, and die.  So the objects are counted first; then the loader's lock, which
+ * that thread holds, is taken once; and as many at the end of the list are left out as were loaded since the
+ * count.  Where some of these are gone again, that leaves out older ones: then all of it is done again.  The
+ * look itself holds the lock under which objects come and go, so nothing is unloaded meanwhile, and two
+ * threads do not write the same pages.  The thread that looks a name up may itself be in the midst of a load,
+ * whose lock does not stop it: what it has not bound yet is left to a later look. */
 
 static size_t first_new(const struct vs_scopes *c, struct look *look)
 {

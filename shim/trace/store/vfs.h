@@ -8,7 +8,7 @@
  * file.
  *
  * That is needed on the host's threads, and where the kernel or a filter refuses the better way: the drain's
- * thread has a descriptor table of its own (core/own_descriptors.h) and all signals blocked.
+ * thread has a descriptor table of its own (core/own_threads.h) and all signals blocked.
  */
 #ifndef VS_TRACE_STORE_VFS_H
 #define VS_TRACE_STORE_VFS_H
