@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/commands.h"
-#include "core/launch.h"
+#include "core/options.h"
 #include "read/guard.h"
 #include "read/trace.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "analysis/unseen.h"
-#include "core/launch.h"
+#include "core/options.h"
 #include "read/leftover.h"
 #include "show/report/oom.h"
 #include "read/trace.h"

@@ -1,12 +1,12 @@
 /*
- * launch.c - see launch.h.
+ * launch.c - this process's rank in its job.
  *
  * Launchers nest: torchrun in a task of srun, mpirun whose daemons srun has started.  A process then sees the
  * variables of all of them, and the outer ones describe the inner launcher.  So the table goes from the
  * inside out, and the first row with a valid rank is used.  An outer one only fills a gap, if it gives this
  * process the same rank in a world of the same size (a script's `export RANK=$SLURM_PROCID`).
  */
-#include "launch.h"
+#include "options.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

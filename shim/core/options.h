@@ -1,4 +1,5 @@
-/* options.h - the VRAMSCOPE_* environment variables, expanded from options.def. */
+/* options.h - what the environment says of a recording: the VRAMSCOPE_* variables, expanded from options.def,
+ * and the rank. */
 #ifndef VS_CORE_OPTIONS_H
 #define VS_CORE_OPTIONS_H
 
@@ -65,5 +66,16 @@ struct vs_label { /* pieces of the list */
 bool vs_label_next(const char **list, struct vs_label *out);
 /* What is the matter with LIST, of which *AT gets the offset; NULL: nothing.  An empty list is good. */
 const char *vs_labels_wrong(const char *list, size_t *at);
+
+/* ---- this process's rank in its job, by its launcher's variables (launch.c) ---- */
+
+#define VS_UNKNOWN_NUMBER INT32_MIN
+
+struct vs_launch {
+    int32_t rank, local_rank, world_size; /* VS_UNKNOWN_NUMBER: no launcher gives it */
+    const char *launcher;                 /* the launcher that gave the rank; NULL: none */
+};
+
+struct vs_launch vs_launch(void);
 
 #endif

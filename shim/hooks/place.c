@@ -12,7 +12,6 @@
 #include "handle_table.h"
 #include "once.h"
 #include "record/record.h"
-#include "uncovered.h"
 
 /* ---- the numbers of contexts ----
  *

@@ -13,8 +13,6 @@
 
 #include <string.h>
 
-#include "uncovered.h"
-
 /* The pointer that cuGetProcAddress gives for each row, if it differs from the exported one. */
 static _Atomic(void *) other_table[VS_API_END];
 static _Atomic bool others_known;

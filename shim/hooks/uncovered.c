@@ -6,7 +6,6 @@
  * No lock, no allocation.
  */
 #define _GNU_SOURCE
-#include "uncovered.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -10,7 +10,6 @@
 
 #include "place.h"
 #include "record/record.h"
-#include "uncovered.h"
 
 static void vs_prepare_once(void)
 {

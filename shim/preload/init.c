@@ -6,6 +6,7 @@
  * allocation, takes the environment from its arguments instead of from libc, and ends within microseconds.
  */
 #define _GNU_SOURCE
+#include <link.h>
 #include <stddef.h>
 
 #include "access/use.h"
@@ -16,10 +17,10 @@
 #include "framework/torch_events.h"
 #include "framework/torch_facts.h"
 #include "hooks/place.h"
+#include "hooks/loader/loader.h"
 #include "hooks/meminfo.h"
 #include "hooks/provided.h"
 #include "hooks/symbols/symbols.h"
-#include "hosts.h"
 #include "core/hot.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -29,6 +30,8 @@
 #include "sample/sampler.h"
 #include "stacks/modules.h"
 #include "stacks/stacks.h"
+
+#pragma weak _r_debug /* glibc's loader alone has it */
 
 /* The C++ ABI's registration, which atexit is made from. */
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
@@ -91,6 +94,43 @@ static void put_together(void)
     vs_sampler_init((struct vs_sampler_driver){vs_cuda_current, vs_cuda_used_bytes});
 }
 
+/* ---- unusual hosts: of another C library than glibc (core/other_libc.c), or built with sanitizers ---- */
+
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
+
+static bool libc_is_other(void)
+{
+    return gnu_get_libc_version == NULL;
+}
+
+/* AddressSanitizer's runtime, where it is a library (gcc; clang with -shared-libasan), ends the program at
+ * the start unless it is the first library of all, and a preloaded one comes before it.  It must be first in
+ * order to replace malloc and other functions of the C library, none of which we define.  So we switch that
+ * check off as a program does, by a function that the runtime calls.  If the program defines that function
+ * itself, ours is not called; ASAN_OPTIONS=verify_asan_link_order=0 does the same there. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "verify_asan_link_order=0";
+}
+
+/* clang's ThreadSanitizer lies in the program, replaces the C library's functions, and crashes where one is
+ * called before it has begun.  It begins in the program's .preinit_array, which the loader runs right behind
+ * our constructor.  Begun by us it does nothing there. */
+static void begin_sanitizer(void)
+{
+    struct vs_image program;
+    const struct link_map *first = &_r_debug != NULL ? _r_debug.r_map : NULL;
+    uintptr_t begin = first != NULL && vs_image_of(&program, first->l_addr, first->l_ld)
+                          ? vs_image_defines(&program, "__tsan_init")
+                          : 0;
+    if (begin != 0)
+        ((void (*)(void))begin)();
+}
+
+/* ---- the constructor ---- */
+
 static void at_exit(void *unused)
 {
     vs_drain_finish();
@@ -120,11 +160,11 @@ static void install_provider(void)
  * would run early, with our own destructors. */
 static __attribute__((constructor)) void init(int argc, char **argv, char **environment)
 {
-    if (vs_libc_is_other()) {
+    if (libc_is_other()) {
         atomic_store_explicit(&vs_recording->state, VS_RECORDING_OFF, memory_order_relaxed);
         return;
     }
-    vs_sanitizer_begin();
+    begin_sanitizer();
     put_together();
     vs_log_init(environment);
     vs_options_load(environment);

@@ -8,7 +8,7 @@
  * A process that ends while it is paused leaves its database to be completed by `recover`.
  */
 #include "core/hot.h"
-#include "hooks/uncovered.h"
+#include "hooks/driver.h"
 #include "record/recording.h"
 #include "record/record.h"
 #include "stacks/stacks.h"

@@ -26,7 +26,6 @@
 
 #include "core/clock.h"
 #include "core/contracts.h"
-#include "core/launch.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "core/own_threads.h"

@@ -12,7 +12,6 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "core/launch.h"
 #include "core/log.h"
 #include "core/options.h"
 

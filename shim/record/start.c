@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "core/launch.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "recording.h"

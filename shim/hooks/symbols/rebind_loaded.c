@@ -20,7 +20,6 @@
 #include "core/walk.h"
 #include "hooks/driver.h"
 #include "hooks/loader/loader.h"
-#include "hooks/uncovered.h"
 #include "symbols.h"
 
 /* What the last look saw; the count of loads is read without a lock.  Zero: too early for any of this.  The

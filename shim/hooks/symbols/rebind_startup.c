@@ -15,7 +15,6 @@
 #include "symbols.h"
 
 #include "hooks/driver.h"
-#include "hooks/uncovered.h"
 
 #include "hooks/loader/loader.h"
 

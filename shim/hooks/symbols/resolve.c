@@ -31,7 +31,6 @@
 
 #include "core/walk.h"
 #include "hooks/driver.h"
-#include "hooks/uncovered.h"
 #include "hooks/loader/loader.h"
 
 struct vs_dlsym_answer {

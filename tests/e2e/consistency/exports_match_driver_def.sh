@@ -21,7 +21,7 @@ grep '@' exports >versioned && fail "exported with a version (a hook under a ver
 grep '^cu' exports | diff rows - >difference || fail "exports and driver.def differ: $(cat difference)"
 # Beside the driver's names exactly these are exported.  Defined in others' place: the program's look-ups, PyTorch's two reports, and
 # its functions that number autograd nodes and make tensors.  Called by others: NVTX's and the driver's injection, AddressSanitizer
-# (hosts.c), PyTorch, programs (vramscope.h), the Python package, and benchmarks (pause.c).
+# (init.c), PyTorch, programs (vramscope.h), the Python package, and benchmarks (pause.c).
 grep -v '^cu[A-Z]' exports >others
 {
     printf '%s\n' __asan_default_options dlsym dlvsym InitializeInjection InitializeInjectionNvtx2 InitializeInjectionNvtxExtension \

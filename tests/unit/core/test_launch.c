@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 
 #include "unit/test.h"
-#include "core/launch.h"
+#include "core/options.h"
 
 #define NO VS_UNKNOWN_NUMBER
 
