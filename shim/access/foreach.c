@@ -1,5 +1,12 @@
-/*
- * foreach.c - lists of tensors (by_value.h).  The structures are those of
+/* foreach.c - lists of tensors (by_value.h). */
+#include "by_value.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/contracts.h"
+
+/* The structures are those of
  * ATen/native/cuda/MultiTensorApply.cuh, n = 1 to 5,
  *
  *      TensorListMetadata<n>                      lists, elements, blocks, a number
@@ -11,15 +18,7 @@
  * Shape.cu
  *
  *      CatArrInputTensorMetadata<T, unsigned, n, m>    n tensors: three ints and a byte of each; and
- *                                                      32 bytes of each of m
- */
-#include "by_value.h"
-
-#include <stdio.h>
-#include <string.h>
-
-#include "core/contracts.h"
-
+ *                                                      32 bytes of each of m */
 static const struct form {
     uint16_t tensors[5], with_scalars[5]; /* by the number of lists, less 1 */
     uint16_t blocks;

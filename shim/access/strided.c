@@ -1,13 +1,4 @@
-/*
- * strided.c - tensors of any strides (by_value.h).  The structures are those of PyTorch's
- * OffsetCalculator.cuh, CUDALoops.cuh, Reduce.cuh and TensorInfo.cuh, for offsets of 32 bits:
- *
- *      OffsetCalculator<n>      int dimensions; 25 divisors of 12 bytes; 25 times n strides of 4
- *      elementwise's lambda     OffsetCalculator<n>; char *[n]; the function (types of the tensors, first)
- *      ReduceOp                 function, ident, configuration; OffsetCalculator<1>; OffsetCalculator<2>;
- *                               source, outputs[2], sums, sums of blocks, semaphores; int64_t; two bools; int
- *      TensorInfo<T, index>     T *; 25 sizes and 25 strides of the index; int dimensions
- */
+/* strided.c - tensors of any strides (by_value.h). */
 #include "by_value.h"
 
 #include <stdio.h>
@@ -17,6 +8,14 @@
 #include "core/hot.h"
 #include "core/pages.h"
 
+/* The structures are those of PyTorch's
+ * OffsetCalculator.cuh, CUDALoops.cuh, Reduce.cuh and TensorInfo.cuh, for offsets of 32 bits:
+ *
+ *      OffsetCalculator<n>      int dimensions; 25 divisors of 12 bytes; 25 times n strides of 4
+ *      elementwise's lambda     OffsetCalculator<n>; char *[n]; the function (types of the tensors, first)
+ *      ReduceOp                 function, ident, configuration; OffsetCalculator<1>; OffsetCalculator<2>;
+ *                               source, outputs[2], sums, sums of blocks, semaphores; int64_t; two bools; int
+ *      TensorInfo<T, index>     T *; 25 sizes and 25 strides of the index; int dimensions */
 #define DIMENSIONS 25u
 #define MOST       32u /* tensors of a calculator */
 

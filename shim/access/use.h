@@ -5,12 +5,9 @@
  *      the device is given words     vs_use_begin, vs_use_add       from the hooks of launches and copies
  *
  * Every word that may lie in a block (core/pages.h) goes into the ring as it is, in among the events; which
- * block it lies in is found by who takes them out (trace/uses).  So a launch reads nothing about blocks, and
- * writes one line for four words; no lock, no allocation.
- *
- * Uses by addresses that lie in device memory are covered by rules only (vs_use_stored, vs_use_reaching).
- *
- * All of it does nothing unless VRAMSCOPE_ACCESS is on and a recording runs: vs_access_on(), a load.
+ * block it lies in is found by who takes them out (trace/uses).  So a launch reads nothing about blocks; no
+ * lock, no allocation.  Uses by addresses that lie in device memory are covered by rules only (vs_use_stored,
+ * vs_use_reaching).  All of it does nothing unless vs_access_on(), a load.
  */
 #ifndef VS_ACCESS_USE_H
 #define VS_ACCESS_USE_H

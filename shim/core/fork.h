@@ -1,11 +1,11 @@
 /*
  * fork.h - how the library finds out that it runs in a child of fork, and memory of its own.
  *
- * A child has its parent's memory and none of its threads: a lock that another thread held stays held, data
- * that it was changing are half changed, and descriptors and mappings lead to the parent's files.  Comparing
- * the pid at each event would cost a system call, and handlers of pthread_atfork do not see a raw clone.  So
- * the kernel wipes memory in the child (MADV_WIPEONFORK): state that a child must not use lies there, and the
- * child finds zeros; code with other state remembers the number of the process, and compares.
+ * A child has its parent's memory and none of its threads: locks stay held, data half changed, and
+ * descriptors and mappings lead to the parent's files.  Comparing the pid at each event would cost a system
+ * call, and handlers of pthread_atfork do not see a raw clone.  So the kernel wipes memory in the child
+ * (MADV_WIPEONFORK): state that a child must not use lies there; code with other state remembers the number
+ * of the process, and compares.
  *
  * Nothing else in the library detects forks.  (A child of vfork shares its parent's memory and has the same
  * number; where that matters the pid is compared: sample/query.c, record/drain.c.)  Before Linux 4.14 the

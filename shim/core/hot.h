@@ -2,17 +2,15 @@
  * hot.h - keeps the data that every recorded event reads together in memory.
  *
  * Between two events of a training step the caches fill with the program's data, and an event costs a cache
- * miss for each line and page that it touches, above all where one line has the address of the next.  Nearly
- * all events are reports of a caching allocator.  So all that these read lies on two cache lines: one of the
- * process (vs_hot) and one of the thread (vs_self).  These lead to the ring's own line and the slot
- * (trace/journal/claim.h), and to no other:
+ * miss for each line and page that it touches.  Nearly all events are reports of a caching allocator.  So all
+ * that these read lies on two cache lines: one of the process (vs_hot) and one of the thread (vs_self). These
+ * lead to the ring's own line and the slot (trace/journal/claim.h), and to no other:
  *
  *      vs_self ─┐                    ┌─▶ head, limit, doubt
  *               ├─▶ record/block.h ──┤
  *      vs_hot ──┘                    └─▶ slot, asked for some events ago
  *
- * Other events also read variables of several files that are hardly ever written; these lie side by side
- * (VS_HOT).  Lines whose addresses are known are prefetched before the first of them is needed.
+ * Lines whose addresses are known are prefetched before the first of them is needed.
  */
 #ifndef VS_CORE_HOT_H
 #define VS_CORE_HOT_H

@@ -1,11 +1,4 @@
-/*
- * launch.c - this process's rank in its job.
- *
- * Launchers nest: torchrun in a task of srun, mpirun whose daemons srun has started.  A process then sees the
- * variables of all of them, and the outer ones describe the inner launcher.  So the table goes from the
- * inside out, and the first row with a valid rank is used.  An outer one only fills a gap, if it gives this
- * process the same rank in a world of the same size (a script's `export RANK=$SLURM_PROCID`).
- */
+/* launch.c - this process's rank in its job. */
 #include "options.h"
 
 #include <stdbool.h>
@@ -37,6 +30,10 @@ static bool in_slurm_step(void)
     return strtoul(step, NULL, 10) < 0xfffffff0ul;
 }
 
+/* Launchers nest: torchrun in a task of srun, mpirun whose daemons srun has started.  A process then sees the
+ * variables of all of them, and the outer ones describe the inner launcher.  So the table goes from the
+ * inside out, and the first row with a valid rank is used.  An outer one only fills a gap, if it gives this
+ * process the same rank in a world of the same size (a script's `export RANK=$SLURM_PROCID`). */
 static const struct row rows[] = {
     /* torchrun, DeepSpeed's and accelerate's launchers, everything that torch.distributed calls env:// */
     {"torchrun", "RANK", "LOCAL_RANK", "WORLD_SIZE", NULL},

@@ -1,11 +1,4 @@
-/*
- * lock.c - the mutex where it is contended, and the check of the order.
- *
- * No wake-up is lost: a thread that is about to sleep first reads `wakes`, then counts itself in `state`
- * while the lock is held, so that the holder will see it.  The thread that wakes it changes `wakes` first,
- * and a futex wait on the old value ends at once.  The woken thread clears WAKING, either when it takes the
- * lock or while another thread holds it, so that the holder wakes the next one.
- */
+/* lock.c - the mutex where it is contended, and the check of the order. */
 #define _GNU_SOURCE
 #include "lock.h"
 
@@ -50,6 +43,10 @@ static bool spin(struct vs_lock *l, uint32_t less, uint32_t *state)
     return false;
 }
 
+/* No wake-up is lost: a thread that is about to sleep first reads `wakes`, then counts itself in `state`
+ * while the lock is held, so that the holder will see it.  The thread that wakes it changes `wakes` first,
+ * and a futex wait on the old value ends at once.  The woken thread clears WAKING, either when it takes the
+ * lock or while another thread holds it, so that the holder wakes the next one. */
 void vs_lock_take_slow(struct vs_lock *l)
 {
     uint32_t state, sleeper = 0;

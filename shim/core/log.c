@@ -1,6 +1,4 @@
-/*
- * log.c - see log.h.  The line is made on the stack and written by one write(2).
- */
+/* log.c - see log.h.  The line is made on the stack and written by one write(2). */
 #define _GNU_SOURCE
 #include "log.h"
 

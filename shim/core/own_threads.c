@@ -1,11 +1,4 @@
-/*
- * own_threads.c - a descriptor table of a thread's own.
- *
- * One call makes it from Linux 5.9 on.  Before, the table is copied first, and then the copies that /proc
- * lists are closed one by one: if a copy of a pipe's end stayed open, the host would never see the end of the
- * pipe.  If a newer kernel refuses, a filter of the host's (seccomp) did, and nothing else is tried, because
- * a filter may kill the process for it.
- */
+/* own_threads.c - a descriptor table of a thread's own. */
 #define _GNU_SOURCE
 #include "own_threads.h"
 
@@ -100,6 +93,10 @@ static bool is_older(void)
            (major < 5 || (major == 5 && minor < 9));
 }
 
+/* One call makes it from Linux 5.9 on.  Before, the table is copied first, and then the copies that /proc
+ * lists are closed one by one: if a copy of a pipe's end stayed open, the host would never see the end of the
+ * pipe.  If a newer kernel refuses, a filter of the host's (seccomp) did, and nothing else is tried, because
+ * a filter may kill the process for it. */
 bool vs_own_descriptors(void)
 {
     int kept = errno;

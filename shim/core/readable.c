@@ -1,12 +1,4 @@
-/*
- * readable.c - see readable.h.
- *
- * The kernel copies a new signal mask in before it looks at what to do with it: an impossible one of those
- * gives EINVAL where the memory can be read and EFAULT where it can't, and changes nothing.  That is an
- * implementation's habit, and a filter of system calls may answer in its place.  So it is tried first on
- * memory of which the answer is known, and any third answer ends the trust in it; then a copy of our own
- * memory is asked for.  Where neither knows, nothing is called readable.
- */
+/* readable.c - asks the kernel whether memory can be read (readable.h). */
 #define _GNU_SOURCE
 #include "readable.h"
 
@@ -25,6 +17,11 @@ enum way { NOT_TRIED, BY_MASK, BY_COPY, NO_WAY };
 
 static VS_HOT _Atomic int way;
 
+/* The kernel copies a new signal mask in before it looks at what to do with it: an impossible one of those
+ * gives EINVAL where the memory can be read and EFAULT where it can't, and changes nothing.  That is an
+ * implementation's habit, and a filter of system calls may answer in its place.  So it is tried first on
+ * memory of which the answer is known, and any third answer ends the trust in it; then a copy of our own
+ * memory is asked for.  Where neither knows, nothing is called readable. */
 static enum answer ask(enum way how, uintptr_t word)
 {
     uint64_t copy;

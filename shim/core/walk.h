@@ -2,13 +2,12 @@
  * walk.h - walks over the objects that the loader has loaded, kept apart from forks.
  *
  * dl_iterate_phdr holds a lock of the C library as long as it walks, and fork leaves that lock to the child
- * as it is: forked while another thread walks, a child that walks itself waits for ever.  We walk at look-ups
- * of names, and long after each load.  So
+ * as it is: forked while another thread walks, a child that walks itself waits for ever.  So
  *
- *   - a fork waits until no walk of ours is under way, and no walk begins before the fork is done
- * (pthread_atfork; each waits for a bounded time, then goes on as if it did not know of the other);
+ *   - a fork waits until no walk of ours is under way, and no walk begins before the fork is done (by
+ *     pthread_atfork; each waits for a bounded time, then goes on as if it did not know of the other);
  *   - in a child we do not walk, where the loader was at work when it was forked (its r_debug says so) and
- * has not completed a load since: only the child's own next load shows that the lock is free.
+ *     has not completed a load since: only the child's own next load shows that the lock is free.
  *
  * Children of vfork and of a raw clone have the second alone.
  */

@@ -4,10 +4,6 @@
  *
  * A free's event has no device, since neither its address nor the current context shows it: the ledger pairs
  * it with its allocation.
- *
- * Imported memory counts in no device's total (space IMPORTED), because its owner counts it.  External memory
- * has its size once, at its import; what is mapped from it has size 0.  The same IPC handle opened again
- * gives the same address, and the ledger counts references.
  */
 #include "events.h"
 
@@ -73,7 +69,11 @@ void vs_after_free(uint64_t seq, enum vs_space space, uint64_t address, CUresult
     vs_event(VS_OP_FREE_FAILED, space, vs_place_nowhere, address, 0, seq, 0, status);
 }
 
-/* ---- imports ---- */
+/* ---- imports ----
+ *
+ * Imported memory counts in no device's total (space IMPORTED), because its owner counts it.  External memory
+ * has its size once, at its import; what is mapped from it has size 0.  The same IPC handle opened again
+ * gives the same address, and the ledger counts references. */
 
 static void record_import(enum vs_api api, uint64_t address, uint64_t size, CUresult status)
 {

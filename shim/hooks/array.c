@@ -3,9 +3,6 @@
  *
  * An array's bytes are those of its elements, by its descriptor; each level is half the size of the one
  * before.  What the driver rounds up beyond that is residual.  A format that is not known here counts 0.
- *
- * Sparse arrays and those with deferred mapping have no memory of their own: cuMemMapArrayAsync binds
- * physical memory into them, one BIND or UNBIND for each entry of its list.
  */
 #include "events.h"
 
@@ -92,7 +89,10 @@ uint64_t vs_array_bytes(const struct vs_array *a, unsigned levels)
     return bytes;
 }
 
-/* ---- memory bound into sparse arrays ---- */
+/* ---- memory bound into sparse arrays ----
+ *
+ * Sparse arrays and those with deferred mapping have no memory of their own: cuMemMapArrayAsync binds
+ * physical memory into them, one BIND or UNBIND for each entry of its list. */
 
 static uint64_t mix(uint64_t key, uint64_t value)
 {

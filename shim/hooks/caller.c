@@ -5,9 +5,6 @@
  * the runtime, and its caller stays unknown; the ledger then decides by the framework's next report
  * (trace/ledger/pending.c).  XLA's BFC allocator calls the driver itself, CuPy and RMM have CUDA's runtime in
  * their files.
- *
- * glibc's _dl_find_object answers without a lock, in about 20 ns, and is async-signal-safe.  Code that waits
- * for the call to return cannot be unloaded meanwhile.
  */
 #define _GNU_SOURCE
 #include "place.h"
@@ -95,7 +92,10 @@ void vs_caller_pool(const char *pool)
         vs_contract_broken(VS_CONTRACT_LIBRARY_POOLS, "%s is loaded from no file of a known name", pool);
 }
 
-/* glibc's function, NULL before 2.35.  Looked up once: threads that come together find the same. */
+/* glibc's _dl_find_object answers without a lock, in about 20 ns, and is async-signal-safe.  Code that waits
+ * for the call to return cannot be unloaded meanwhile.
+ *
+ * NULL before 2.35.  Looked up once: threads that come together find the same. */
 static find_object_fn *find_object(void)
 {
     static _Atomic(find_object_fn *) found;

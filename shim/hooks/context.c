@@ -3,14 +3,6 @@
  *
  * The ledger ends what was allocated in a context when it meets its CONTEXT_DESTROY (arg0 = enum
  * vs_context_kind), which is recorded before the real call, like every free.
- *
- * A primary context is created by the retain that makes it active.  Which release ends it cannot be known
- * beforehand (retains by private interfaces count too), so that end is recorded right after the call; a reset
- * ends it for certain. The memory of a device's pools and graphs belongs to the device, so the driver is
- * asked for it once the primary context has ended.
- *
- * A green context is a partition of its device's primary context, which it retains: its end frees no
- * allocation, unless the primary context ends with it.
  */
 #include "events.h"
 
@@ -85,7 +77,12 @@ void vs_after_context_destroy(uint64_t seq, CUcontext context, CUresult status)
     vs_after_free(seq, VS_SPACE_NONE, (uint64_t)(uintptr_t)context, status);
 }
 
-/* ---- primary contexts ---- */
+/* ---- primary contexts ----
+ *
+ * One is created by the retain that makes it active.  Which release ends it cannot be known beforehand
+ * (retains by private interfaces count too), so that end is recorded right after the call; a reset ends it
+ * for certain.  The memory of a device's pools and graphs belongs to the device, so the driver is asked for
+ * it once the primary context has ended. */
 
 static bool active(CUdevice device)
 {
@@ -198,7 +195,10 @@ void vs_after_primary_reset(const struct vs_primary *p, CUresult status)
     }
 }
 
-/* ---- green contexts ---- */
+/* ---- green contexts ----
+ *
+ * One is a partition of its device's primary context, which it retains: its end frees no allocation, unless
+ * the primary context ends with it. */
 
 /* Relaxed: creation and end of one handle are in the host's own order; a full table costs the notice that a
  * primary context ended with its last green one. */

@@ -7,8 +7,8 @@
  * that cannot be read (bodies of conditions, batches of memory operations, nodes that the device itself may
  * change), and one that is not known here, may reach every block.
  *
- * No lock, and only pages are allocated, as in graph.c.  By CUDA's own rules a program does not launch,
- * change or destroy one executable graph on two threads at once.
+ * By CUDA's own rules a program does not launch, change or destroy one executable graph on two threads at
+ * once.
  */
 #define _GNU_SOURCE
 #include "given.h"

@@ -8,12 +8,9 @@
  *      freed by a launch       C      -> FREE before each launch: another graph allocated it
  *      within the graph        B      -> no event; its bytes are in what the device's graphs reserve
  *
- * With AUTO_FREE_ON_LAUNCH the driver frees at the next launch what survived and was not freed since
- * (graph_nodes.c keeps the set).  What the device's graphs have reserved is asked after every call that may
- * change it, and recorded if it changed.
- *
- * No lock, no heap.  By CUDA's own rules no executable graph is launched and destroyed at once, so an entry
- * stays while it is used.  What has no room is counted in the journal, and becomes a row of table loss.
+ * With AUTO_FREE_ON_LAUNCH the driver frees at the next launch what survived and was not freed since.  By
+ * CUDA's own rules no executable graph is launched and destroyed at once, so an entry stays while it is used.
+ * What has no room is counted in the journal, and becomes a row of table loss.
  */
 #define _GNU_SOURCE
 #include "graph.h"

@@ -4,10 +4,6 @@
  * A key is claimed by compare-and-swap, and the thread that claimed it measures.  Keys of launches are the
  * kernels' handles as they are, so that a launch is found with one load; all others are mixed, with the top
  * bit set, which no address has.  A collision (one in 2^63) costs one measurement.
- *
- * Each key has an owner.  The calls that return kernels tell the module of a kernel (vs_once_belongs), which
- * is kept as a key of its own; a kernel that no such call returned may be of any module, and is forgotten
- * when any module is unloaded.
  */
 #include "once.h"
 
@@ -22,6 +18,9 @@
 enum { ANYBODY = 0, NOBODY = 1 }; /* owners that are no handle */
 
 _Atomic uint64_t vs_once_keys[VS_ONCE];
+/* Each key has an owner.  The calls that return kernels tell the module of a kernel (vs_once_belongs), which
+ * is kept as a key of its own; a kernel that no such call returned may be of any module, and is forgotten
+ * when any module is unloaded. */
 static _Atomic uintptr_t owners[VS_ONCE]; /* stored after the key */
 _Atomic bool vs_once_many_contexts;
 static _Atomic uintptr_t first_context;

@@ -7,10 +7,6 @@
  * The holdings are recorded before a block's event, if they have changed since they were recorded last.  They
  * were read after the block was made, and blocks that are recorded as living do live: so wherever a block is
  * in the recording, enough memory for it and all others is.
- *
- * Figures are sampled by the threads that are served: after the provider's first request, the 2nd, the 4th,
- * then after each 32nd part more (4 requests at least, 4096 at most), so that a few samples distinguish any
- * part of a run from another, and a kill takes little away.
  */
 #include "provided.h"
 
@@ -81,7 +77,11 @@ static void record_holding(struct recorded *r, int device, const struct vs_holdi
         __atomic_store_n(&r->reported, h->change, __ATOMIC_RELEASE);
 }
 
-/* ---- figures ---- */
+/* ---- figures ----
+ *
+ * Sampled by the threads that are served: after the provider's first request, the 2nd, the 4th, then after
+ * each 32nd part more (4 requests at least, 4096 at most), so that a few samples distinguish any part of a
+ * run from another, and a kill takes little away. */
 
 static uint64_t until_next(uint64_t done)
 {

@@ -1,10 +1,6 @@
 /*
  * rows.c - the rows of driver.def as data: a hooked function's name, its variants, and its wrapper; and what
  * has none.
- *
- * A name of the driver's that is neither there nor in looked_at.def is newer than this vramscope.  It may
- * move memory past the hooks where it is another form of a hooked function, or sounds like memory; nearly all
- * that NVIDIA adds is neither, and a runtime looks all of it up, whether it is called or not.
  */
 #include "driver.h"
 
@@ -87,6 +83,9 @@ static bool is_looked_at(const char *name)
     return false;
 }
 
+/* A name of the driver's that is neither in driver.def nor in looked_at.def is newer than this vramscope.  It
+ * may move memory past the hooks where it is another form of a hooked function, or sounds like memory; nearly
+ * all that NVIDIA adds is neither, and a runtime looks all of it up, whether it is called or not. */
 bool vs_row_lacks(const char *name)
 {
     /* cublas, cudnn and kin begin with a small letter there */

@@ -3,12 +3,12 @@
  *
  * A launcher may remove or replace LD_PRELOAD for its workers and leave the rest of the environment alone.
  * Then it is too late to install hooks: the CUDA runtime has its pointers.  So we only report it, in one line
- * on stderr and in a database that has the process, no events, and the gap in table `loss`.  Loaded in this
- * way the library does nothing else: it answers no look-up, changes no GOT slot, starts no thread.  Where we
- * are preloaded the driver finds the same library again, and there is nothing to report.
+ * on stderr and in a database that has the process, no events, and the gap in table `loss`; loaded in this
+ * way the library does nothing else.  Where we are preloaded the driver finds the same library again, and
+ * there is nothing to report.
  *
- * If the user had set an injection library already, `vramscope run` keeps its path in
- * VRAMSCOPE_INJECTION_CHAIN, and that library is loaded and called as the driver would have done.
+ * VRAMSCOPE_INJECTION_CHAIN has the injection library that the user had set before `vramscope run`: it is
+ * loaded and called as the driver would have done.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -6,11 +6,9 @@
  *                   ├──▶ the driver, where the provider does not serve
  *                   └──▶ record
  *
- * The provider records nothing: the hooks (hooks/provided.c) record what it gave out and what it holds of the
- * driver, in an order in which no block is recorded before its memory.
- *
- * Any function here may be called by any thread of the program, inside its own call, and without a lock of
- * the hooks' unless it says so.  All follow the rules of code in a host: no malloc, no exit.
+ * The provider records nothing: the hooks (hooks/provided.c) do.  Any function here may be called by any
+ * thread of the program, inside its own call, and without a lock of the hooks' unless it says so.  All follow
+ * the rules of code in a host: no malloc, no exit.
  */
 #ifndef VS_PROVIDER_PROVIDER_H
 #define VS_PROVIDER_PROVIDER_H

@@ -2,11 +2,8 @@
  * block.h - records a caching allocator's report straight into a slot of the ring.
  *
  * Nearly all events of a training step are of this kind, so they have a fast path, which does the same as
- * vs_record in the usual case: the recording is on and the record window open, the thread is known and not
- * inside vramscope's own code, it recorded no CUDA event, no push or pop waits to be written, the thread's
- * clock has a fresh anchor, the ring has room, and no other producer wins the race.  Two cache lines
- * (core/hot.h) and the ring's own tell whether that is so.  Otherwise nothing is changed, and the report goes
- * through vs_record.
+ * vs_record in the usual case.  Two cache lines (core/hot.h) and the ring's own tell whether that is so.
+ * Otherwise nothing is changed, and the report goes through vs_record.
  */
 #ifndef VS_RECORD_BLOCK_H
 #define VS_RECORD_BLOCK_H

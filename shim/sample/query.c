@@ -7,12 +7,11 @@
  *                         │          └─ gave up ─▶ ABANDONED ─▶ FREE (by the sampler)
  *                         └─ gave up ─▶ FREE
  *
- * Its state word is the futex that the querying thread waits on.  All signals are blocked meanwhile, because
- * a handler that jumps out would leave the cell taken for ever.  After GIVE_UP unanswered queries in a row
- * (the sampler is starved, or stuck in the driver) there are no more until the sampler has answered something
- * or ticked, so that its trouble costs the host some tens of milliseconds in all.  The total waiting time is
- * bounded as well (vs_query_time_spent), because an NVML that takes milliseconds must not slow down the first
- * launches of thousands of kernels.
+ * All signals are blocked meanwhile, because a handler that jumps out would leave the cell taken for ever.
+ * After GIVE_UP unanswered queries in a row (the sampler is starved, or stuck in the driver) there are no
+ * more until the sampler has answered something or ticked, so that its trouble costs the host some tens of
+ * milliseconds in all.  The total waiting time is bounded as well (vs_query_time_spent), because an NVML that
+ * takes milliseconds must not slow down the first launches of thousands of kernels.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -4,12 +4,12 @@
  * NVML has a thread of its own: the host may use the library too, and so must share the descriptors that the
  * library opens, while the drain thread has a descriptor table of its own.  If NVML never lists us (a
  * container's pids are not the host's) its figure for the whole device is used; if it no longer lists us, we
- * use nothing there.  Without NVML, or if it has no figure, one of the host's own threads queries the driver
+ * use nothing there.  Without a figure of NVML's one of the host's own threads queries the driver
  * (vs_sample_take_request).
  *
- * While the program allocates there is a sample every VRAMSCOPE_SAMPLE_MS, otherwise one a second, and always
- * one at the end: the first of our two exit handlers wakes the thread and waits for it, 50 ms at most, since
- * libraries' destructors, NVML's among them, run after that.
+ * While the program allocates there is a sample every VRAMSCOPE_SAMPLE_MS, otherwise one a second.  For the
+ * last one the first of our two exit handlers wakes the thread and waits for it, 50 ms at most: libraries'
+ * destructors, NVML's among them, run after that.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,17 +1,14 @@
 /*
  * sampler.h - the driver's own figure of used memory: for hooks, and the thread that samples it.
  *
- * The cost of creating a context or loading a module is in no argument of a call: it is the difference of the
- * driver's figure before and after.  NVML gives that figure without a CUDA context and without disturbing a
- * stream capture, but only the sampler's own thread calls NVML.  So these functions pass the query to that
- * thread and wait for its answer, VS_QUERY_MS at most; a thread of the host never waits for a lock of NVML's,
- * of the loader's or of ours.
+ * NVML gives that figure without a CUDA context and without disturbing a stream capture, but only the
+ * sampler's own thread calls NVML.  So these functions pass the query to that thread and wait for its answer,
+ * VS_QUERY_MS at most; a thread of the host never waits for a lock of NVML's, of the loader's or of ours.  On
+ * threads inside vramscope's own code (vs_record_enabled() is false there) they return false.
  *
  *      struct vs_used before, after;
  *      vs_used_now(device, &before);   real call;   vs_used_now(device, &after);
  *      event.size = vs_used_cost(&before, &after);
- *
- * On threads inside vramscope's own code (vs_record_enabled() is false there) they return false.
  */
 #ifndef VS_SAMPLE_SAMPLER_H
 #define VS_SAMPLE_SAMPLER_H

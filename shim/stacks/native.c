@@ -9,11 +9,10 @@
  *                                ▼                   ▼
  *                          vs_module_id, vs_journal_frame, vs_journal_stack             (new pcs, nodes)
  *
- * All caches belong to the thread (block.h).  They are good as long as the loader has loaded nothing new: an
- * address can only change its owner through a load.  A pc that lies in no object (code made at run time, a
- * wrong guess of the unwinder) is kept as a frame of no module, and everything outside of it is cut off.  A
- * frame's address is its return address - 1; the one frame that a signal interrupted has no return address
- * and is off by that byte.
+ * The thread's caches (block.h) are good as long as the loader has loaded nothing new: an address can only
+ * change its owner through a load.  A pc that lies in no object (code made at run time, a wrong guess of the
+ * unwinder) is a frame of no module, and everything outside of it is cut off.  A frame's address is its
+ * return address - 1; the one frame that a signal interrupted is off by that byte.
  */
 #define _GNU_SOURCE
 #include "record/record.h"

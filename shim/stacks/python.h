@@ -8,17 +8,14 @@
  *      python_walk.h     thread state -> innermost frame -> walk, inline; python_walk.c: what is rare in it
  *      python.c          capturing: walk -> hash -> this thread's table of stacks -> id
  *
- * Nothing of Python is linked, and no function of it runs but four that only read a word, and these only
- * until they have shown that we read the same words ourselves.  A thread's own frames stand still while it is
- * inside our hook, whether it holds the GIL or not: only the thread itself pushes and pops them.  So they are
- * read without the GIL, and a code object on the chain is alive, because its frame holds a reference.
+ * Nothing of Python is linked, and of its functions four that only read a word run until they have shown that
+ * we read the same words ourselves.  A thread's own frames stand still while it is inside our hook: only the
+ * thread itself pushes and pops them. So they are read without the GIL, and a code object on the chain is
+ * alive, because its frame holds a reference.
  *
- * A free-threaded build differs in where fields are, and from 3.14 on in what a frame's instruction points
- * into: each thread but the first has a copy of the bytecode that it runs.
- *
- * Where anything is not as expected there are no Python frames at all, and the contract py_frame says why: an
- * unknown version, a pre-release, a debug build, two interpreters in one process, fields that hold other
- * things than they should.
+ * Where anything is not as expected (an unknown version, a pre-release, a debug build, two interpreters in
+ * one process, fields that hold other things than they should) there are no Python frames at all, and the
+ * contract py_frame says why.
  */
 #ifndef VS_STACKS_PYTHON_H
 #define VS_STACKS_PYTHON_H

@@ -1,13 +1,4 @@
-/*
- * python_find.c - which CPython is in the process, and where its structures have their fields.
- *
- * An interpreter is known by its variable _PyRuntime, which a static interpreter exports like libpython does.
- * Up to 3.12 the offsets come from a table, made from the headers of the default 64-bit build.  From 3.13 on
- * _PyRuntime begins with _Py_DebugOffsets, words written when it was built; where in these a field's offset
- * stands differs from version to version.
- *
- * Debug builds have other offsets and are refused, and so are pre-releases, whose fields still move.
- */
+/* python_find.c - which CPython is in the process, and where its structures have their fields. */
 #define _GNU_SOURCE
 #include "python.h"
 
@@ -24,7 +15,14 @@
 
 #define AT(type, base, offset) VS_PYTHON_AT(type, base, offset)
 
-/* ---- the versions ---- */
+/* ---- the versions ----
+ *
+ * An interpreter is known by its variable _PyRuntime, which a static interpreter exports like libpython does.
+ * Up to 3.12 the offsets come from a table, made from the headers of the default 64-bit build.  From 3.13 on
+ * _PyRuntime begins with _Py_DebugOffsets, words written when it was built; where in these a field's offset
+ * stands differs from version to version.
+ *
+ * Debug builds have other offsets and are refused, and so are pre-releases, whose fields still move. */
 
 #define FRAME_OBJECTS_10 .kind = VS_PYTHON_OBJECTS, .cframe = -1, .current = 24, .code = 32, .previous = 24
 

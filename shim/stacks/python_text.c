@@ -14,9 +14,10 @@
  * instruction counts.
  *
  *      3.10    pairs of bytes: how many bytes of code, and by how much the line differs from the line before
- * (-128: no line) 3.11    entries that begin with a byte whose bit 7 is set, and only that one's is: bits 0
- * to 2 say how many units of code less one, bits 3 to 6 what follows.  0 to 9: nothing of the line; 10 to 12:
- * the line is 0 to 2 further; 13, 14: a signed number of lines follows; 15: no line
+ *              (-128: no line)
+ *      3.11    entries that begin with a byte whose bit 7 is set, and only that one's is: bits 0 to 2 say how
+ *              many units of code less one, bits 3 to 6 what follows.  0 to 9: nothing of the line; 10 to 12:
+ *              the line is 0 to 2 further; 13, 14: a signed number of lines follows; 15: no line
  *
  * Numbers are little-endian groups of 6 bits, bit 6 says that another group follows, and of a signed number
  * bit 0 is the sign. */

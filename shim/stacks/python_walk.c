@@ -1,6 +1,4 @@
-/*
- * python_walk.c - what is rare in a walk over Python frames (python_walk.h).
- */
+/* python_walk.c - what is rare in a walk over Python frames (python_walk.h). */
 #include "python_walk.h"
 
 #include <pthread.h>

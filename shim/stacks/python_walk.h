@@ -225,14 +225,15 @@ static inline uint64_t runtime_word(const struct vs_python *p, int at)
 
 /* What could make these reads wrong, and what is done about it:
  *   - the interpreter's end frees the states of other threads: nothing is read once it is finalizing.  A
- * daemon thread would have to be between that question and its last read, which is some 100 ns, while the
- * interpreter goes through the microseconds from its own mark to the first free;
+ *     daemon thread would have to be between that question and its last read, which is some 100 ns, while
+ *     the interpreter goes through the microseconds from its own mark to the first free;
  *   - 3.10 to 3.12 give each thread the main interpreter's state also inside a sub-interpreter: while there
- * are several interpreters nothing is read;
+ *     are several interpreters nothing is read;
  *   - in 3.11 and 3.12 a signal may interrupt the few instructions between which the innermost frame is not
- * set yet, or has just been left.  Frames lie on a stack of their own, whose live part is known: a word that
- * leads there is followed, one that leads above it is not, and of any other (a generator has its frame with
- * it) the kernel is asked each time whether it can be read.  What it leads to must be a code object. */
+ *     set yet, or has just been left.  Frames lie on a stack of their own, whose live part is known: a word
+ *     that leads there is followed, one that leads above it is not, and of any other (a generator has its
+ *     frame with it) the kernel is asked each time whether it can be read.  What it leads to must be a code
+ *     object. */
 
 /* The calling thread's state; 0 where it has none, or where it must not be looked at now.  The same by words
  * of _PyRuntime as by four calls: between a program's own work each call is some lines and a page of code

@@ -1,6 +1,4 @@
-/*
- * stacks.h - taking call stacks, and what may be set and asked about them.
- */
+/* stacks.h - taking call stacks, and what may be set and asked about them. */
 #ifndef VS_STACKS_STACKS_H
 #define VS_STACKS_STACKS_H
 

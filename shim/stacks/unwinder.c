@@ -1,6 +1,4 @@
-/*
- * unwinder.c - see unwinder.h.
- */
+/* unwinder.c - see unwinder.h. */
 #define _GNU_SOURCE
 #include "unwinder.h"
 

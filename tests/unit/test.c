@@ -1,6 +1,4 @@
-/*
- * test.c - the list of a program's tests, and the main of those that have none.
- */
+/* test.c - the list of a program's tests, and the main of those that have none. */
 #include "unit/test.h"
 
 #define MAX_TESTS 100

@@ -6,8 +6,8 @@
  * once; `synchronize` alone may come from any thread at any time.
  *
  * A status is 0 or the driver's own number (CUresult), so that a program gets the error that the real call
- * would have given it.  A chunk is one physical piece of `chunk` bytes.  A write through one of its mappings
- * is seen through the others once the work that wrote has ended.
+ * would have given it.  A write through one mapping of a chunk is seen through the others once the work that
+ * wrote has ended.
  */
 #ifndef VS_ARENA_CORE_BACKING_H
 #define VS_ARENA_CORE_BACKING_H

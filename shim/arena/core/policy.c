@@ -3,8 +3,8 @@
  *
  *  1. The best fitting free extent of the heap.
  *  2. For large ones, the shortest alias mapping that is open and long enough.
- *  3. New chunks, as long as the arena then holds no more than the live peak and a little slack.  A small
- * request always gets them: it needs few, and would not fill an alias mapping.
+ *  3. New chunks, as long as the arena then holds no more than the live peak and a little slack.  A small one
+ *     always gets them: it needs few, and would not fill an alias mapping.
  *  4. A new alias mapping of idle chunks; where too few are idle, the missing ones are created.
  *
  * The stream is made to wait for the last use of what it gets, where that is not known to be complete.  A

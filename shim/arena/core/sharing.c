@@ -3,12 +3,11 @@
  *
  * What a queue frees is left to it at first: it goes on in the order of its stream and need not wait.  After
  * some more frees, or as soon as a request misses, the free extent is all queues', and joins its neighbours.
- * Both happen at points that the program's own calls determine, however far the device is: so a loop that
- * repeats itself finds the same free extents again.
+ * Both happen at points that the program's own calls determine: so a loop that repeats itself finds the same
+ * free extents again.
  *
  * A free extent knows whose frees ended the last uses of its bytes, and the number of the latest: that is
- * what another queue must know to be complete, or wait for.  Free extents that are joined need what each of
- * them needs.
+ * what another queue must know to be complete, or wait for.
  */
 #include "internal.h"
 

@@ -1,8 +1,6 @@
 /*
- * contexts.c - the contexts whose work may touch what lies on a device, beside the arena's own.
- *
- * A free without a stream says nothing of who used the block.  The arena's context can be waited for; but the
- * memory is mapped for devices, not for contexts, so the work of these may be on it as well:
+ * contexts.c - the contexts whose work may touch what lies on a device, beside the arena's own, which a free
+ * without a stream has to wait for: memory is mapped for devices, not for contexts.
  *
  *      contexts of the program's own, on the same device
  *      all contexts, the primary one included, of a device that was given access (device/served.h: peers)

@@ -2,15 +2,14 @@
  * pools.c - memory pools beside an arena.
  *
  * A device's default pool is the arena: what is allocated from it by either name comes from there, a trim of
- * it trims the arena, its figures are the arena's.  Pools that a program makes itself (to share memory, to
- * bound it, to keep it apart) are the driver's, also where one is the device's current pool.
+ * it trims the arena, its figures are the arena's.  Pools that a program makes itself are the driver's, also
+ * where one is the device's current pool.
  *
  *      used        stream-ordered memory of whatever stream, as long as it is not freed
  *      reserved    that, and what is cached: all of the arena but what cuMemAlloc gave out
  *
- * The release threshold is kept by the driver and has no meaning: the arena gives back when memory is short,
- * or trimmed.  Where the driver serves (while a graph is captured), its pool holds memory too: figures are
- * sums.
+ * The release threshold has no meaning: the arena gives back when memory is short, or trimmed.  Where the
+ * driver serves (while a graph is captured), its pool holds memory too: figures are sums.
  */
 #include "serving.h"
 

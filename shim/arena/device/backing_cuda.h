@@ -1,13 +1,10 @@
 /*
  * backing_cuda.h - the arena's backing on a device: virtual memory management and events of the CUDA driver.
  *
- * One per device.  The driver's functions come as a table: the real ones behind the hooks, never the hooked
- * ones.  Calls are made with the given context current and, because the program may be capturing a graph in
- * this thread, in the relaxed capture mode; both are put back.
- *
- * An event of the device, and a wait for the device, also cover the work of other contexts that may touch the
- * memory (backing_others.c).  While a capture is under way anywhere in the context, waiting for the device
- * would spoil it: `captures` says how many there are, and is the maker's to keep.
+ * The driver's functions come as a table: the real ones behind the hooks, never the hooked ones.  Calls are
+ * made with the given context current and, because the program may be capturing a graph in this thread, in
+ * the relaxed capture mode; both are put back.  An event of the device, and a wait for the device, also cover
+ * the work of other contexts that may touch the memory (backing_others.c).
  */
 #ifndef VS_ARENA_DEVICE_BACKING_CUDA_H
 #define VS_ARENA_DEVICE_BACKING_CUDA_H

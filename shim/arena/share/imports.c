@@ -2,9 +2,9 @@
  * imports.c - cuIpcOpenMemHandle of memory that lies in another process's arena, with an arena here or
  * without; handles of the driver's pass through.
  *
- * The other process's chunks are mapped side by side at addresses of our own, accessible from the current
- * context's device and from the one that they lie on.  The same handle opened again in the same context is
- * the same address, counted, as the driver does it.
+ * The other process's chunks are mapped side by side, accessible from the current context's device and from
+ * the one that they lie on.  The same handle opened again in the same context is the same address, counted,
+ * as the driver does it.
  *
  * What cannot be had is an error that the driver gives too: INVALID_HANDLE where the exporter is gone, has
  * freed the block or never made such a handle, MAP_FAILED where it is there and cannot be reached, or another

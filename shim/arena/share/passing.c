@@ -2,14 +2,13 @@
  * passing.c - see passing.h.
  *
  * The question is a datagram to the giver's one socket, and along with it goes one end of a pair of sockets,
- * through which he answers: who asks has no name, so whoever takes names gets no answer, and each answer lies
- * in its asker's own room.  A question that is dropped, with its giver or by him, closes that end, which is
- * seen at once.
+ * through which he answers: who asks has no name, so whoever takes names gets no answer.  A question that is
+ * dropped, with its giver or by him, closes that end, which is seen at once.
  *
- * Names of sockets are there for all to read, and a name is free again when its process is gone.  So the
- * question carries a key, without which nothing is looked up and its descriptor stays where it is, and the
- * answer a proof, without which none of its descriptors comes into the asker's process.  Who binds the name
- * after the giver learns a key that opens nothing any more.
+ * Names of sockets are there for all to read, and a name is free again when its process is gone.  So without
+ * its key nothing is looked up for a question and its descriptor stays where it is, and without its proof
+ * none of an answer's descriptors comes into the asker's process.  Who binds the name after the giver learns
+ * a key that opens nothing any more.
  */
 #define _GNU_SOURCE
 #include "passing.h"

@@ -6,10 +6,9 @@
  *      initialized   always true there, so that a program which sets an allocator of its own would be refused
  *      shareIpcHandle, getIpcDevPtr   tensors in other processes (share.c): both throw there
  *
- * The object that torch made for us gets a virtual table of its own: a copy of its class's in which these
- * functions are replaced.  They are found by the addresses of torch's exported ones, so nothing is assumed of
- * the order; where the class, the table or one of the first two is not what is expected, all stays as it is,
- * and without the last one so does sharing.
+ * The object that torch made for us gets a copy of its class's virtual table in which these are replaced,
+ * found by the addresses of torch's exported ones.  Where the class, the table or one of the first two is not
+ * what is expected, all stays as it is, and without the last one so does sharing.
  */
 #define _GNU_SOURCE
 #include "torch.h"

@@ -1,15 +1,10 @@
 /*
  * torch.c - an allocator for PyTorch's pluggable interface (torch.cuda.memory.CUDAPluggableAllocator).
  *
- * torch says for which stream a block is and on which it was used, so nothing here waits: a block that is
- * freed goes back to its stream's queue.  A block that another stream used as well (record_stream) is kept
- * until that stream has done what it was given before the free.
- *
- * Sizes count in units of 512 bytes, as torch's own allocator counts.  An allocation of 0 bytes is NULL, as
- * torch's.  A device that can have no arena is served by the driver: a cudaMalloc for each block.
- *
- * Out of memory: the arena has given back all that was idle and has waited for what was freed.  Then
- * torch.OutOfMemoryError is thrown (raise.c); a NULL would become a tensor without memory.
+ * torch says for which stream a block is and on which it was used (record_stream), so nothing here waits: a
+ * block that is freed goes back to its stream's queue, once other streams have done what they were given
+ * before.  Sizes count in units of 512 bytes, as torch's own allocator counts; 0 bytes are NULL, as torch's.
+ * A device that can have no arena is served by the driver: a cudaMalloc for each block.
  *
  * Torch calls with its device current, but the runtime may not have made that device's context yet.
  */

@@ -1,6 +1,4 @@
-/*
- * counter.h - tells whether the processor's counter (cpu.h) may serve as a clock, and orders its readings.
- */
+/* counter.h - tells whether the processor's counter (cpu.h) may serve as a clock, and orders its readings. */
 #ifndef VS_CORE_ARCH_COUNTER_H
 #define VS_CORE_ARCH_COUNTER_H
 

@@ -1,9 +1,8 @@
 /*
  * returned.h - how a C function stands in for a C++ function that returns an object through a hidden pointer.
  *
- * On x86-64 the pointer is the first argument, and the function returns it: so a compiler that optimizes can
- * make a jump of a last call that passes all arguments on.  Elsewhere the pointer has a register of its own,
- * which is the compiler's business where the object is larger than two words.
+ * On x86-64 the pointer is the first argument, and the function returns it.  Elsewhere it has a register of
+ * its own, which is the compiler's business where the object is larger than two words.
  *
  *      VS_RETURNED f(VS_RETURNED_TO int a) { return other(VS_RETURNED_PASS a); }
  *      bool good = VS_RETURNED_CALL(function, words);      without arguments; it may write three words

@@ -2,14 +2,11 @@
  * rebind_startup.c - binds references of the objects that the program starts with, where only our exports
  * satisfied them, to what they would be without us.
  *
- * A program not linked with libcuda may declare `cuInit` weak and test it: NULL means "no CUDA here".  The
- * loader, finding our export, binds it to us.  Likewise a program may bring a library of its own that defines
- * driver functions under another soname.  We are linked -z initfirst, so this runs before any other code of
- * the process, and before the C library's own initialisation: no allocation, no dlopen (it would run the
- * other libraries' constructors, libc's among them, without an environment), no dlsym (a failing one
- * allocates).
- *
- * References of objects that are loaded later: rebind_loaded.c.
+ * A program not linked with libcuda may declare `cuInit` weak and test it: NULL means "no CUDA here".
+ * Likewise a program may bring a library of its own that defines driver functions under another soname.  We
+ * are linked -z initfirst, so this runs before any other code of the process, and before the C library's own
+ * initialisation: no allocation, no dlopen (it would run the other libraries' constructors, libc's among
+ * them, without an environment), no dlsym (a failing one allocates).
  */
 #define _GNU_SOURCE
 #include "symbols.h"

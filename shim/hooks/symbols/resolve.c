@@ -1,20 +1,17 @@
 /*
  * resolve.c - answers look-ups by dlsym and dlvsym, as far as they concern us.
  *
- * Each look-up in the process is also the moment at which objects that were loaded since the last one are
- * examined (rebind_loaded.c).  For names of driver.def the result is what the caller would have got without
- * us or, if that is the loaded driver's function, our wrapper of it:
+ * For names of driver.def the result is what the caller would have got without us or, if that is the loaded
+ * driver's function, our wrapper of it:
  *
  *   a real handle            the real dlsym's answer.
- *   RTLD_DEFAULT and the     the global scope without us, then the caller's own libraries (not for the
- * handle), then the handle of dlopen(NULL)   libraries that loaded the caller, and what those are linked with
- * (likewise). RTLD_NEXT                from before us: what comes after us.  From elsewhere our exports are
- * not in the way: the driver's wrapper if the driver is what comes next, else the real dlsym. a version finds
- * nothing of ours, whose names carry none: the wrapper where the driver is what it finds, else the real
- * dlvsym.
- *
- * An interposer behind us (hooks/interposers.c) that would be found gets the wrapper's calls; what it looks
- * up itself is what it would find without us.
+ *   RTLD_DEFAULT             the global scope without us, the caller's own libraries, then those that loaded
+ *                            the caller, and what these are linked with.
+ *   that of dlopen(NULL)     the global scope without us.
+ *   RTLD_NEXT                from before us: what comes after us.  From elsewhere our exports are not in the
+ *                            way: the driver's wrapper if the driver comes next, else the real dlsym.
+ *   a version                finds nothing of ours, whose names carry none: the wrapper where the driver is
+ *                            what it finds, else the real dlvsym.
  *
  * Limits: dlerror() after a failed RTLD_DEFAULT look-up of a hooked name speaks of this library where the
  * real one names the caller.  A program that takes the C library's own dlsym by that library's handle and

@@ -1,6 +1,4 @@
-/*
- * test_use.c - use.c and trace/uses: what a use leaves in its block's row, by way of the ring.
- */
+/* test_use.c - use.c and trace/uses: what a use leaves in its block's row, by way of the ring. */
 #include <sys/mman.h>
 
 #include "use_kit.h"

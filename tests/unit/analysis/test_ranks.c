@@ -1,6 +1,4 @@
-/*
- * test_ranks.c - files of jobs: who belongs together, who is missing, who peaked highest.
- */
+/* test_ranks.c - files of jobs: who belongs together, who is missing, who peaked highest. */
 
 #include "unit/test.h"
 #include "analysis/ranks.h"

@@ -1,6 +1,4 @@
-/*
- * arena_check.h - the invariants of the arena's books, each counted from scratch.
- */
+/* arena_check.h - the invariants of the arena's books, each counted from scratch. */
 #ifndef TESTS_UNIT_ARENA_ARENA_CHECK_H
 #define TESTS_UNIT_ARENA_ARENA_CHECK_H
 

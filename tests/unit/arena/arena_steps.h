@@ -1,6 +1,4 @@
-/*
- * arena_steps.h - one arena over the kit, and the steps that tests of its promises take with it.
- */
+/* arena_steps.h - one arena over the kit, and the steps that tests of its promises take with it. */
 #ifndef TESTS_UNIT_ARENA_ARENA_STEPS_H
 #define TESTS_UNIT_ARENA_ARENA_STEPS_H
 

@@ -1,6 +1,4 @@
-/*
- * test_arena_hostile.c - devices, drivers and callers that are out of the ordinary.
- */
+/* test_arena_hostile.c - devices, drivers and callers that are out of the ordinary. */
 #include <sys/resource.h>
 
 #include "unit/test.h"

@@ -1,6 +1,4 @@
-/*
- * capture.h - runs a piece of a test with its stderr in a buffer.
- */
+/* capture.h - runs a piece of a test with its stderr in a buffer. */
 #ifndef TESTS_UNIT_CORE_CAPTURE_H
 #define TESTS_UNIT_CORE_CAPTURE_H
 

@@ -1,6 +1,4 @@
-/*
- * test_options.c - every type of option, what makes no sense, and that a warning is one useful line.
- */
+/* test_options.c - every type of option, what makes no sense, and that a warning is one useful line. */
 #define _GNU_SOURCE
 #include "unit/child.h"
 #include "capture.h"

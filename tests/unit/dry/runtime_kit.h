@@ -1,6 +1,4 @@
-/*
- * runtime_kit.h - what the tests of the runtime's stand-ins share, beside what those of the driver do.
- */
+/* runtime_kit.h - what the tests of the runtime's stand-ins share, beside what those of the driver do. */
 #ifndef TESTS_UNIT_DRY_RUNTIME_KIT_H
 #define TESTS_UNIT_DRY_RUNTIME_KIT_H
 

@@ -1,6 +1,4 @@
-/*
- * test_runtime.c - errors, devices, contexts and memory of the runtime's stand-in.
- */
+/* test_runtime.c - errors, devices, contexts and memory of the runtime's stand-in. */
 #include "runtime_kit.h"
 
 /* ---- errors ---- */

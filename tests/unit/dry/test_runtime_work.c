@@ -1,6 +1,4 @@
-/*
- * test_runtime_work.c - copies, streams, events, captures and graphs of the runtime's stand-in.
- */
+/* test_runtime_work.c - copies, streams, events, captures and graphs of the runtime's stand-in. */
 #include "runtime_kit.h"
 
 SIM_TEST(what_was_copied_is_there)

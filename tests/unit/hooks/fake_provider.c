@@ -1,6 +1,4 @@
-/*
- * fake_provider.c - stands in the driver's place in the tests of hooks/, by provider.h alone.
- */
+/* fake_provider.c - stands in the driver's place in the tests of hooks/, by provider.h alone. */
 #include "fake_provider.h"
 
 #include <string.h>

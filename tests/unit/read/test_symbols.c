@@ -1,6 +1,4 @@
-/*
- * test_symbols.c - names for frames: the test program asks for its own functions, as a recording would.
- */
+/* test_symbols.c - names for frames: the test program asks for its own functions, as a recording would. */
 #define _GNU_SOURCE
 
 #include <fcntl.h>

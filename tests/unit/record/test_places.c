@@ -1,6 +1,4 @@
-/*
- * test_places.c - names: patterns, claims that overwrite nothing, and the journal's place.
- */
+/* test_places.c - names: patterns, claims that overwrite nothing, and the journal's place. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>

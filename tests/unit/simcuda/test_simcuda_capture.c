@@ -1,6 +1,4 @@
-/*
- * test_simcuda_capture.c - stream capture of the simulated driver: what becomes a node, what disturbs it.
- */
+/* test_simcuda_capture.c - stream capture of the simulated driver: what becomes a node, what disturbs it. */
 #include "simcuda_kit.h"
 
 static CUstreamCaptureStatus status_of(CUstream stream)

@@ -1,6 +1,4 @@
-/*
- * test_simcuda_graph.c - graphs of the simulated driver: what their memory nodes hold, and when.
- */
+/* test_simcuda_graph.c - graphs of the simulated driver: what their memory nodes hold, and when. */
 #include "simcuda_kit.h"
 
 static uint64_t figure(CUgraphMem_attribute attribute)

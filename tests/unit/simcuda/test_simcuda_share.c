@@ -1,6 +1,4 @@
-/*
- * test_simcuda_share.c - memory between two processes of the simulated driver, and memory of other APIs.
- */
+/* test_simcuda_share.c - memory between two processes of the simulated driver, and memory of other APIs. */
 #define _GNU_SOURCE /* memfd_create */
 #include "simcuda_kit.h"
 
