@@ -1,33 +1,29 @@
 /*
  * autograd.c - finds the line of the forward to which a block that is born in backward belongs.
  *
- * As a rule no code of the program runs in backward: PyTorch's engine runs the nodes of a graph, on threads
- * of its own or on the caller's.  But each node was made by a call in the forward.  At that time it takes a
- * number from a function that libtorch_cpu, libtorch_python and libtorch_cuda call through the linker, so a
- * preloaded definition sees every birth of a node, without Python and without `run`:
- *
- *      at::sequence_number::get_and_increment()      the next number of the calling thread
- *
- * Numbers are the thread's own, and a node keeps both its number and the thread (an id that torch counts
- * itself).  So each thread that makes nodes gets a ring of births (number -> call stack at that time), in
- * which the node that runs in backward is looked up:
+ * As a rule no code of the program runs in backward: PyTorch's engine runs the nodes of a graph.  But each
+ * node was made by a call in the forward.  There it takes a number from
+ * at::sequence_number::get_and_increment(), which libtorch_cpu, libtorch_python and libtorch_cuda call
+ * through the linker: a preloaded definition sees every birth of a node, without Python and without `run`.
+ * Numbers are the thread's own, and a node keeps its number and the thread (an id that torch counts itself).
+ * So each thread has a ring of births, in which the node that runs in backward is looked up:
  *
  *      birth      thread 1, number 7      call stack 12  ──▶  ring of thread 1, place 7
- *      backward   the node that runs: thread 1, number 7 (torch_node.h)  ──▶  call stack 12
+ *      backward   the node that runs: thread 1, number 7 (torch_node.c)  ──▶  call stack 12
  *
- * The engine itself says whether backward runs (get_current_graph_task_id); the thread's name would not do,
- * because backward also runs on the caller's thread, inside another backward, and in a recomputation.  A
- * node born in backward (create_graph, a recomputation) gets the stack of its own birth, and so refers to
- * the forward in turn.
+ * The engine itself says whether backward runs (get_current_graph_task_id).  The thread's name would not do:
+ * backward also runs on the caller's thread, inside another backward, and in a recomputation.  A node born in
+ * backward (create_graph, a recomputation) gets the stack of its own birth, and so refers to the forward in
+ * turn.
  *
- * Bounds: RING_BIRTHS births a thread are kept, of RINGS threads; a birth that is overwritten before it
- * is looked up counts as lost, and its blocks get only the node's name.  The same holds for nodes without a
- * number (AccumulateGrad) and nodes that were born before the recording.  Number and thread are trusted only
- * if a birth of that thread with that number was seen.
+ * RING_BIRTHS births a thread are kept, of RINGS threads.  A birth that is overwritten before it is looked up
+ * counts as lost, and its blocks get only the node's name, as those of nodes without a number
+ * (AccumulateGrad) or from before the recording do.  Number and thread are trusted only if a birth of that
+ * thread with that number was seen.
  *
- * Nothing here takes a lock or allocates, except once per process (the real functions are looked up, as in
- * torch.c) and once per thread that makes nodes (its ring is mapped).  A fork child finds the rings wiped,
- * because the ids in them are its parent's.
+ * No lock and no allocation, but once per process (the real functions are looked up) and once per thread that
+ * makes nodes (its ring is mapped).  A fork child finds the rings wiped, because the ids in them are its
+ * parent's.
  */
 #define _GNU_SOURCE
 #include "autograd.h"
@@ -38,7 +34,6 @@
 #include <string.h>
 
 #include "torch.h"
-#include "torch_node.h"
 #include "core/fork.h"
 #include "core/hot.h"
 #include "core/options.h"

@@ -1,13 +1,11 @@
 /*
  * calls.c - opens and closes the layer of a module's call without running Python code of ours.
  *
- * nn.Module.__call__ is wrapped by a Python function (framework/python/vramscope/_torch.py), which finds
- * phases and layers.  For nearly all calls, those inside of another module's, all that it does is to write
- * the module's number into the thread's cell (layers.h) and the old one back; but to run it makes a call one
- * to three microseconds longer in the midst of a training step.  So the wrapper stays where and what it is, a
- * function that torch.compile traces, that a profiler knows by its code and that torch.fx puts away and back;
- * only the pointer by which the interpreter calls it (the vectorcall of PEP 590, which each function object
- * has) is ours:
+ * nn.Module.__call__ is wrapped by a Python function (framework/python/vramscope/_torch.py).  For nearly all
+ * calls, those inside of another module's, all that it does is to write the module's number into the thread's
+ * cell (layers.h) and the old one back; to run it makes a call one to three microseconds longer.  So the
+ * wrapper stays where and what it is, and only the pointer by which the interpreter calls it (the vectorcall
+ * of PEP 590) is ours:
  *
  *      module(x) ─▶ the wrapper's vectorcall, ours
  *                   ├─▶ torch's function           of a module that is known, on a thread that nobody

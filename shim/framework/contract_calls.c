@@ -1,7 +1,4 @@
-/*
- * contract_calls.c - by which Python says what of PyTorch's Python is as it is taken for granted, and what is
- * not (python/vramscope/_contracts.py).
- */
+/* contract_calls.c - what Python says of contracts with PyTorch's Python (python/vramscope/_contracts.py). */
 #include <string.h>
 
 #include "vramscope.h"

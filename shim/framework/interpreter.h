@@ -1,10 +1,10 @@
 /*
- * interpreter.h - functions of Python that the interpreter calls through a pointer of ours.
+ * interpreter.h - functions of Python that the interpreter calls through a pointer of ours (the vectorcall of
+ * PEP 590).
  *
- * Each function object has the pointer by which the interpreter calls it (the vectorcall of PEP 590).  Where
- * it is ours, the function stays what and where it is, and its Python code runs where we call the pointer
- * that was there before.  Nothing of Python is linked: the hook (python/vramscope/_calls.py) passes addresses
- * and offsets, which it has checked.  All of this runs with the GIL held.
+ * Such a function stays what and where it is, and its Python code runs where we call the pointer that was
+ * there before.  The hook (python/vramscope/_calls.py) passes addresses and offsets, which it has checked.
+ * All of this runs with the GIL held.
  */
 #ifndef VS_FRAMEWORK_INTERPRETER_H
 #define VS_FRAMEWORK_INTERPRETER_H

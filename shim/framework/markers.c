@@ -1,11 +1,9 @@
 /*
- * markers.c - the functions of vramscope.h, and those that the Python hook calls instead of them.
+ * markers.c - the functions of vramscope.h, and those that the Python hook calls (vramscope_auto_*,
+ * vramscope_pool_use), which are in no public header.
  *
- * Names are copied before the call returns; errno stays as it was.  The Python hook calls the
- * vramscope_auto_* functions for the phases and moments that it finds by itself.  They make the same ranges,
- * with the lowest precedence, so that a program's own markers win.  By vramscope_pool_use it records what
- * libraries' pools report, by vramscope_auto_roles which blocks PyTorch calls parameters and the like.  The
- * plugin of pytest asks vramscope_auto_takes.  None of these are in the public header.
+ * Ranges of the hook have the lowest precedence, so that a program's own markers win.  Names are copied
+ * before the call returns; errno stays as it was.
  */
 #include "vramscope.h"
 
@@ -13,7 +11,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "markers.h"
 #include "ranges.h"
 #include "core/options.h"
 #include "record/record.h"

@@ -1,10 +1,9 @@
 /*
- * names.c - the process's table of names.
+ * names.c - the process's table of names: open addressing; names and their text come from two static arrays
+ * that only grow.
  *
- * An open-addressing hash table of pointers; names and their text come from two static arrays that only
- * grow. A name is completed and then published in the hash table by one compare-and-swap; a thread that
- * loses that race uses the winner's and leaves its own copy unused (a few bytes, bounded by the number of
- * racing threads).
+ * A name is completed and then published by one compare-and-swap.  A thread that loses that race uses the
+ * winner's and leaves its own copy unused.
  */
 #include "names.h"
 

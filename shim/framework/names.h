@@ -1,9 +1,8 @@
 /*
  * names.h - names of ranges, phases and domains, interned once per process.
  *
- * A name is needed before there is a journal (a range opened before the first allocation) and in a fork
- * child with a journal of its own, so the process keeps its own copy, decides once which phase it names, and
- * remembers its string id in the present journal.
+ * A name is needed before there is a journal, and in a fork child with a journal of its own.  So the process
+ * keeps its own copy, decides once which phase it names, and remembers its string id in the present journal.
  *
  * Thread-safety: any thread, any signal handler; no lock, no malloc.  A full table answers NULL, and callers
  * fall back to interning in the journal each time.

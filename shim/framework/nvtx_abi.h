@@ -1,9 +1,7 @@
 /*
  * nvtx_abi.h - the binary interface between NVTX v3 and its injection library, as far as we use it.
  *
- * Declared here so that the shim builds without NVTX's headers; a test compiles it against the real ones.  A
- * program's copy of NVTX has tables of function pointers, one per module; an injection library requests them
- * and stores its own functions there.
+ * Declared here so that the shim builds without NVTX's headers; a test compiles it against the real ones.
  */
 #ifndef VS_FRAMEWORK_NVTX_ABI_H
 #define VS_FRAMEWORK_NVTX_ABI_H

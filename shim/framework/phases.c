@@ -1,8 +1,4 @@
-/*
- * phases.c - see phases.h.
- *
- * Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win (ranges.c).
- */
+/* phases.c - opens and closes automatic phases, whose ranges have the lowest precedence (ranges.c). */
 #include "phases.h"
 
 #include "vramscope.h"

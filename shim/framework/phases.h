@@ -2,15 +2,13 @@
  * phases.h - which automatic phases are open on a thread, and where one training step ends.
  *
  * PyTorch programs that mark no phases get them from hooks around modules' calls, backward and optimizers
- * (framework/python/vramscope/_torch.py says what each phase is).  What these hooks open and close is kept
- * here, so that the hooks that run in every step need no Python code (calls.c, phase_calls.c):
+ * (framework/python/vramscope/_torch.py says what each phase is).  What the hooks open and close is kept
+ * here, so that those that run in every step need no Python code (calls.c, phase_calls.c); in all that is
+ * rare (closures, `generate`, a model's first call) hooks in Python do the same by vramscope_auto_phase.
  *
  *      call of a model ──▶ begin_call ... begin_head ... end_call        forward, logits
  *      backward        ──▶ begin_backward ............ end_backward      closes logits that were left open
  *      optimizer.step  ──▶ begin_optimizer ........... end_optimizer     and ends the step before
- *
- * Hooks in Python do the same by vramscope_auto_phase: where the library cannot be called by the interpreter,
- * and in all that is rare (closures, `generate`, a model's first call).
  *
  * A thread's state is its own.  What is of the process (steps.c, `vs_phases_all`) is guarded by the GIL.  No
  * allocation, no lock, no call of Python.

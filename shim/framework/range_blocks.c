@@ -1,6 +1,4 @@
-/*
- * range_blocks.c - see range_blocks.h: how a thread comes to its block and leaves it, and what a fork does.
- */
+/* range_blocks.c - how a thread comes to its block of ranges and leaves it, and what a fork does. */
 #include "range_blocks.h"
 
 #include <pthread.h>

@@ -5,7 +5,7 @@
  * stack (range_blocks.h), which need not be the last one.
  *
  * `current` is computed at push and pop, so that an event costs one or two loads.  Reports of blocks read
- * copies, vs_self.range and vs_hot.lead (hot.h), and do not call this file.
+ * copies, vs_self.range and vs_hot.lead (hot.h).
  *
  * A signal handler may interrupt a push or a pop at any point and push and pop itself, as long as its pushes
  * and pops are balanced: an entry is claimed by the count and becomes visible only when its key is written.

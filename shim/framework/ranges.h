@@ -1,6 +1,4 @@
-/*
- * ranges.h - opens and closes ranges, and finds the range that an event belongs to.
- */
+/* ranges.h - opens and closes ranges, and finds the range that an event belongs to. */
 #ifndef VS_FRAMEWORK_RANGES_H
 #define VS_FRAMEWORK_RANGES_H
 
@@ -46,5 +44,11 @@ bool vs_range_mark(const char *text, size_t length, struct vs_name *domain, enum
 /* Makes the calling thread the lead thread: threads without a phase take its innermost one.  Returns a
  * number that differs in every fork child. */
 uint32_t vs_range_lead(void);
+
+/* ---- markers.c ---- */
+
+/* To be told once of each pool ("JAX", "CuPy") that says that it uses memory.  preload/init.c fills it in;
+ * NULL: nobody. */
+extern void (*vs_pool_seen)(const char *pool);
 
 #endif

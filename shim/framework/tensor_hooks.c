@@ -8,16 +8,13 @@
  *      at::detail::empty_strided_generic(sizes, strides, allocator, keys, type)
  *      at::native::resize_bytes_cuda(storage, bytes), ..._with_addr(storage, bytes, address)
  *
- * Ours leave a note in the thread's own memory and go on into the real function, whose allocator reports
- * the block before it returns (torch.c).  The report takes the note:
+ * Ours leave a note in the thread's own memory and go on into the real function, whose allocator reports the
+ * block before it returns (torch.c).  The report takes the note; a block without one is "raw".
  *
- *      empty_generic (ours) ─▶ note ─▶ empty_generic ─▶ allocator ─▶ report: block of 512, note: float32 [3]
- *      cublasCreate ... ─────────────────────────────▶ allocator ─▶ report: block of 4 MiB, no note: raw
- *
- * A note that nobody takes must not be given to another block.  So we make none where no memory will be
- * asked for: without elements, and for CPU and meta tensors, which the dispatch keys name.  A new note
- * replaces the old one.  Each report takes the note away, that of an out-of-memory too, whether it fits or
- * not.  It fits only a block that is as large, reported from a little further down the same stack.
+ * A note that nobody takes must not be given to another block.  So none is made where no memory will be asked
+ * for: without elements, and for CPU and meta tensors, which the dispatch keys name.  Each report takes the
+ * note away, that of an out-of-memory too, whether it fits or not.  It fits only a block that is as large,
+ * reported from a little further down the same stack.
  *
  * On x86-64 the call goes on by a jump, where the compiler optimizes: no frame of ours is on the stack when
  * the allocator throws, or when a call stack is taken.  Otherwise there is one, which exceptions pass like

@@ -1,9 +1,9 @@
 /*
  * tensors.h - what PyTorch asks its CUDA allocator for a block as: a tensor with its element type and shape,
- * a storage, or bytes.  tensor_hooks.c makes the notes, torch.c takes them.
+ * a storage, or bytes.
  *
- * A note lies in the calling thread's memory from a function of libtorch that makes a tensor to the report of
- * the block that it gets, which the allocator makes inside of that function.
+ * A note lies in the calling thread's memory from a function of libtorch that makes a tensor (tensor_hooks.c)
+ * to the report of the block that it gets (torch.c), which the allocator makes inside of that function.
  */
 #ifndef VS_FRAMEWORK_TENSORS_H
 #define VS_FRAMEWORK_TENSORS_H

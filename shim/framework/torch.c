@@ -9,20 +9,22 @@
  *      c10::reportOutOfMemoryToProfiler(int64_t size, size_t allocated, size_t reserved, Device)
  *
  * A free is reported with a negative size, when the program requests it.  (Blocks that another stream still
- * uses become free later, but PyTorch's counter also falls at the request.)  All reports run inside the
- * allocator's mutex, so they take no GIL and no lock and call no malloc.  The one exception is the loader's
- * lock, at the first report, to find the real functions.  That adds no new order of locks: the cudaMalloc
- * behind the first block loads modules and libraries inside the same mutex.
+ * uses become free later, but PyTorch's counter also falls at the request.)
  *
- * RTLD_NEXT alone does not suffice: Python loads torch RTLD_LOCAL, and then libc10 is not in the global
- * scope.
+ * All reports run inside the allocator's mutex, so they take no GIL and no lock and call no malloc, but for
+ * the loader's lock at the first report, to find the real functions.  That adds no new order of locks: the
+ * cudaMalloc behind the first block loads modules and libraries inside the same mutex.  RTLD_NEXT alone does
+ * not find them: Python loads torch RTLD_LOCAL, and then libc10 is not in the global scope.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "torch.h"
 #include "core/contracts.h"
@@ -31,9 +33,6 @@
 #include "record/block.h"
 #include "record/record.h"
 #include "tensors.h"
-#include "torch_events.h"
-#include "torch_facts.h"
-#include "torch_stream.h"
 
 __thread struct vs_tensor_note vs_tensor_note __attribute__((tls_model("initial-exec")));
 VS_HOT _Atomic bool vs_tensor_seen;
@@ -136,12 +135,41 @@ static void look_up(void)
     }
 }
 
+/* ---- which PyTorch it is, for the sentences that name it; nothing is decided by it ---- */
+
+static size_t read_beginning(const char *path, char *to, size_t room)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = file < 0 ? -1 : read(file, to, room - 1);
+    if (file >= 0)
+        close(file);
+    to[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* Its libraries do not export their version.  The package says it in a file of its own beside them: LIBRARY
+ * is
+ * .../torch/lib/libc10.so, and .../torch/version.py has __version__ = '2.15.0+cu132'.  Once in a process. */
+static void note_version(const char *library)
+{
+    static _Atomic bool looked;
+    char path[4096 + 32], text[2048], version[32];
+    if (atomic_exchange_explicit(&looked, true, memory_order_relaxed))
+        return;
+    const char *slash = strrchr(library, '/');
+    snprintf(path, sizeof path, "%.*s/../version.py", slash ? (int)(slash - library) : 1,
+             slash ? library : ".");
+    const char *at = read_beginning(path, text, sizeof text) ? strstr(text, "\n__version__") : NULL;
+    if (at && (at = strpbrk(at + 1, "'\"\n")) && sscanf(at + 1, "%31[0-9a-zA-Z.]", version) == 1)
+        vs_party_version(VS_PARTY_TORCH, version);
+}
+
 void *vs_torch_library(const char *name)
 {
     struct search s = {.name = name};
     if (!vs_walk_objects(find_candidate, &s))
         return NULL;
-    vs_torch_note_version(s.path);
+    note_version(s.path);
     return dlopen(s.path, RTLD_NOLOAD | RTLD_LAZY);
 }
 

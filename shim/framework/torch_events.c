@@ -1,25 +1,24 @@
 /*
- * torch_events.c - see torch_events.h.
+ * torch_events.c - which freed blocks PyTorch's allocator keeps until other streams are done with them, and
+ * when they are.
  *
  * A block that other streams use (record_stream) does not become free when it is freed.  The allocator
  * records a CUDA event on each of these streams, and reports the free; at later requests it queries the
- * events, and the block is free when all of them are over.  It calls the runtime for that, so the runtime's
- * functions as libc10_cuda.so finds them are ours:
+ * events, and the block is free when all of them are over.  The runtime's functions for that, as
+ * libc10_cuda.so finds them, are ours:
  *
  *      free:    cudaEventRecord(a), cudaEventRecord(b), report(-size)      BLOCK_FREE, DEFERRED a, DEFERRED b
  *      malloc:  cudaEventQuery(a) = success, ..., report(size)             EVENT_DONE a, ..., BLOCK_ALLOC
  *
- * libc10_cuda.so has other users of events: an event that it makes a stream wait for, or destroys, is not
- * the allocator's.  What remains is decided by the reader, who knows what came after (read/tape.c): no block
- * waits for an event when its memory is handed out again.
- *
- * Calls of other libraries (torch.cuda.Event, NCCL) do not come here.  Of those that do (torch.Event) none is
- * recorded that no freed block waits for: a program may query its own event a million times.
+ * libc10_cuda.so has other users of events: an event that it makes a stream wait for, or destroys, is not the
+ * allocator's.  What remains is decided by the reader, who knows what came after (read/tape.c): no block
+ * waits for an event when its memory is handed out again.  Of other events that come here (torch.Event) none
+ * is recorded that no freed block waits for: a program may query its own event a million times.
  *
  * Where not all five functions are called through slots of libc10_cuda's (a runtime that is linked into it,
  * other functions) nothing of this is recorded: a wait whose end is not seen would be one for ever.
  */
-#include "torch_events.h"
+#include "torch.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -1,15 +1,15 @@
 /*
- * torch_facts.c - see torch_facts.h.
+ * torch_facts.c - what Python says of PyTorch's allocator: its settings, and what the program does to it.
  *
  * A recording begins with the first allocation, and settings are made before.  What is said by then waits
  * here and is recorded with the first block's report; so does what the environment said of them when the
- * library was loaded, which is all that there is without Python.  Python's lock is held by whoever says
- * something, so entries are written by one thread at a time, the one behind the last; whoever records them
- * takes all that there are, and no lock.
+ * library was loaded, which is all that there is without Python.  Whoever says something holds Python's lock,
+ * so one thread at a time writes entries, the one behind the last; whoever records them takes all that there
+ * are, and no lock.
  *
  *      vs_torch_facts_waiting      0, 1, 2 ... n entries ──▶ TAKEN, read by one thread ──▶ 0
  */
-#include "torch_facts.h"
+#include "torch.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -22,7 +22,6 @@
 
 #include "core/options.h"
 #include "record/record.h"
-#include "torch_stream.h"
 #include "vramscope.h"
 
 /* Python's: what happens, to a device (-1: all), with a number, or (VS_OP_FRAMEWORK_FACT) a row of table

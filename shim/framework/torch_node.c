@@ -1,12 +1,24 @@
 /*
- * torch_node.c - see torch_node.h.
+ * torch_node.c - the autograd node that the calling thread runs, by PyTorch's own word, however it holds its
+ * nodes.
  *
- * The reference that comes with the answer must not be the last one, nor, of an intrusive_ptr, the second:
- * when that comes or goes a node that Python knows takes the interpreter's lock, and the allocator's is held.
- * The engine has two itself while a node runs, one in its task and one for this very question, and that is
- * looked at each time.  Where it is not so the reference is kept for good, and nothing is asked any more.
+ * torch::autograd::get_current_node() gives the node, with a reference more, which is given back at once.
+ *
+ *                   a pointer is         its count              number, thread
+ *      shared       std::shared_ptr      in a control block     24, 48 bytes into the node     1.8 to 2.12
+ *      intrusive    c10::intrusive_ptr   8 bytes into the node  16, 40                         2.13 to 2.15
+ *
+ * Which of them it is is proven when the library is found: by the base class of a node, by the names of
+ * exported functions that take one, and by an answer while no node runs.  The first nodes that run are looked
+ * at, too, where the kernel says that they can be read.  What does not hold switches off the lines of
+ * backward and nothing else.
+ *
+ * The reference must not be the last one, nor, of an intrusive_ptr, the second: when that comes or goes, a
+ * node that Python knows takes the interpreter's lock, and the allocator's is held.  The engine has two
+ * itself while a node runs, one in its task and one for this very question, and that is looked at each time.
+ * Where it is not so the reference is kept for good, and nothing is asked any more.
  */
-#include "torch_node.h"
+#include "autograd.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -1,10 +1,16 @@
 /*
- * torch_stream.c - see torch_stream.h.
+ * torch_stream.c - the number of the stream that PyTorch's allocator is serving.
+ *
+ * A report says nothing of the stream.  But the allocator has asked for the current one of its thread just
+ * before, and so can we: c10::cuda::getCurrentCUDAStream(device) reads two words of the thread's.  It is
+ * called only where the report came from the library that has it, and only as long as its answers are streams
+ * of the device that was asked about.  Its name does not say how the answer comes, so the first call is one
+ * that would show it.
  *
  * Numbers are kept in a table of words that are written once, so any thread finds them without a lock.
  */
 #define _GNU_SOURCE
-#include "torch_stream.h"
+#include "torch.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -12,7 +18,6 @@
 
 #include "core/arch/returned.h"
 #include "core/contracts.h"
-#include "torch.h"
 
 #define CURRENT_STREAM "_ZN3c104cuda20getCurrentCUDAStreamEa" /* of a DeviceIndex, which is an int8_t */
 #define NUMBERS_MOST   254

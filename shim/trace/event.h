@@ -66,7 +66,7 @@ enum vs_driver { VS_DRIVER_REAL, VS_DRIVER_SIMULATED, VS_DRIVER_DRY };
     /* framework caching allocator: address, size = the block's bytes, arg0 / arg1 = the framework's own     \
      * allocated / reserved totals after the event, as passed with the report; space ARENA: a block of our   \
      * own allocator's, and arg1 = stream.  arg0 VS_BYTES_UNKNOWN: nobody said the totals, and arg1 = stream \
-     * Else `context` of what is asked for is the number of its stream, 0: unknown (torch_stream.h).         \
+     * Else `context` of what is asked for is the number of its stream, 0: unknown (framework/torch.h).      \
      * An allocation and an OOM have the id of what was asked for in status and the upper bits of arg1       \
      * (vs_event_tensor) */                                                                                  \
     X(20, BLOCK_ALLOC, "block_alloc")                                                                        \

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "framework/autograd.h"
-#include "framework/nvtx.h"
+#include "framework/nvtx_abi.h"
 #include "record/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -47,8 +47,30 @@ int vs_autograd_task(void)
     return -1;
 }
 
-/* ---- */
+/* ---- the program's tables ---- */
 
+int InitializeInjectionNvtx2(nvtx_get_export_table *get);
+
+static nvtx_function *core[CORE_SLOTS], *core2[CORE2_SLOTS];
+
+static int get_table(int module, nvtx_function ****table, unsigned *slots)
+{
+    static nvtx_function **places[CORE2_SLOTS];
+    nvtx_function **of = module == NVTX_CORE ? core : core2;
+    *slots = module == NVTX_CORE ? (unsigned)CORE_SLOTS : (unsigned)CORE2_SLOTS;
+    for (unsigned i = 0; i < *slots; i++)
+        places[i] = &of[i];
+    *table = places;
+    return 1;
+}
+
+static const void *get_callbacks(uint32_t id)
+{
+    static const struct nvtx_callbacks callbacks = {sizeof callbacks, get_table};
+    return &callbacks;
+}
+
+typedef void *string_fn(void *domain, const char *text);
 typedef int push_fn(const void *a);
 typedef uint64_t start_fn(const void *a);
 typedef void mark_fn(const void *a);
@@ -68,11 +90,10 @@ static void *attributes(const uint8_t *data, size_t size, uint16_t claimed, void
     struct nvtx_attributes *whole = (void *)a;
     whole->text_type %= 5;
     if (whole->text_type == NVTX_TEXT_REGISTERED) {
-        static const struct nvtx_attributes registered = {
-            .size = sizeof registered, .text_type = NVTX_TEXT_ASCII, .text = {.ascii = "registered"}};
-        whole->text.registered = size % 3 == 2   ? *text = malloc(sizeof(struct nvtx_handle)) /* not ours */
-                                 : size % 3 == 1 ? nvtx_new_handle(&registered)
-                                                 : NULL;
+        whole->text.registered = size % 3 == 2 ? *text = malloc(64) /* not ours */
+                                 : size % 3 == 1
+                                     ? ((string_fn *)(void *)core2[CORE2_STRING_A])(NULL, "registered")
+                                     : NULL;
     } else {
         size_t n = size / sizeof(wchar_t) * sizeof(wchar_t);
         *text = calloc(1, n + sizeof(wchar_t));
@@ -91,16 +112,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(&claimed, data, 2);
     claimed %= 600;
+    if (core[CORE_PUSH_EX] == NULL)
+        InitializeInjectionNvtx2(get_callbacks);
     void *a = attributes(data + 3, size - 3, claimed, &text);
-    ((push_fn *)(void *)nvtx_core[CORE_PUSH_EX])(data[2] & 2 ? NULL : a);
-    ((mark_fn *)(void *)nvtx_core[CORE_MARK_EX])(a);
-    id = ((start_fn *)(void *)nvtx_core[CORE_START_EX])(a);
-    ((end_fn *)(void *)nvtx_core[CORE_END])(data[2] & 4 ? id : id + 1);
+    ((push_fn *)(void *)core[CORE_PUSH_EX])(data[2] & 2 ? NULL : a);
+    ((mark_fn *)(void *)core[CORE_MARK_EX])(a);
+    id = ((start_fn *)(void *)core[CORE_START_EX])(a);
+    ((end_fn *)(void *)core[CORE_END])(data[2] & 4 ? id : id + 1);
     memcpy(&id, data, 4);
-    ((end_fn *)(void *)nvtx_core[CORE_END])(id);
-    ((pop_fn *)(void *)nvtx_core[CORE_POP])();
+    ((end_fn *)(void *)core[CORE_END])(id);
+    ((pop_fn *)(void *)core[CORE_POP])();
     if (data[2] & 8)
-        ((pop_fn *)(void *)nvtx_core[CORE_POP])();
+        ((pop_fn *)(void *)core[CORE_POP])();
     free(text);
     free(a);
     return 0;

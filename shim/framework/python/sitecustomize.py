@@ -1,8 +1,7 @@
 """sitecustomize - how `vramscope run` gets the automatic phases, the arena, and JAX's and CuPy's own figures.
 
-Python imports a module of this name at start.  This one puts hooks in front of `import torch`, `import jax` and `import
-cupy`, each of which is removed when its module has been imported, and then runs the sitecustomize that it shadows, if
-there is one.  In a program that imports none of these modules nothing else happens.
+Python imports a module of this name at start.  This one hooks `import torch`, `import jax` and `import cupy`, and then runs the
+sitecustomize that it shadows, if there is one.  In a program that imports none of these nothing else happens.
 """
 
 import os

@@ -1,8 +1,7 @@
 /* test_facts.c - what is said of PyTorch's allocator is recorded once, whenever the recording begins. */
 
 #include "unit/test.h"
-#include "framework/torch_facts.h"
-#include "framework/torch_stream.h"
+#include "framework/torch.h"
 #include "record/record.h"
 #include "vramscope.h"
 

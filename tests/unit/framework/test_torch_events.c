@@ -1,6 +1,6 @@
 /*
- * test_torch_events.c - torch_events.c: waits of freed blocks are recorded where all functions of events that
- * the allocator calls come by way of ours, and none of them where one does not.
+ * test_torch_events.c - waits of freed blocks are recorded where all functions of events that the allocator
+ * calls come by way of ours, and none where one does not.
  *
  * What is found out stays, so each case is a process of its own.
  */
@@ -10,7 +10,7 @@
 #include "unit/test.h"
 #include "core/contracts.h"
 #include "core/hot.h"
-#include "framework/torch_events.h"
+#include "framework/torch.h"
 #include "record/record.h"
 
 #define STREAM ((void *)8)

@@ -2,18 +2,15 @@
 
     import vramscope
 
-    with vramscope.phase("logits"):
+    with vramscope.phase("logits"):          # also a decorator
         logits = head(hidden)
     vramscope.step()
 
-`phase` is also a decorator.  Where libvramscope.so is not preloaded all of this does nothing, and none of it ever
-raises because of vramscope.  The calls keep the GIL (they take well under a microsecond) and may come
-from any thread; a phase belongs to the thread that opened it.
+Where libvramscope.so is not preloaded all of this does nothing, and none of it ever raises because of vramscope.  The calls keep the GIL
+(they take well under a microsecond) and may come from any thread; a phase belongs to the thread that opened it.
 
-    patch = vramscope.patch_loss(model)
-
-gives a Hugging Face model the fused loss (_loss.py), and `vramscope.linear_cross_entropy` is that loss by itself
-(cross_entropy.py): both need PyTorch and nothing that is preloaded.
+`vramscope.patch_loss(model)` gives a Hugging Face model the fused loss (_loss.py), and `vramscope.linear_cross_entropy` is that loss by
+itself (cross_entropy.py): both need PyTorch and nothing that is preloaded.
 """
 
 import ctypes

@@ -3,15 +3,13 @@
     its settings     PyTorch's version and PYTORCH_ALLOC_CONF / PYTORCH_CUDA_ALLOC_CONF as they were read, as rows of table meta;
                      a limit (set_per_process_memory_fraction) in bytes
     empty_cache      as an event before the call
-    private pools    from where on a thread's requests (use_mem_pool), or those of a stream that is captured (CUDA graphs), go to
-                     a pool of their own, and until where; with the line that made the pool, or captures
+    private pools    from where on and until where requests of a thread (use_mem_pool), or of a stream that is captured (CUDA
+                     graphs), go to a pool of their own; with the line that made the pool, or captures
     record_stream    of which block, and for which stream
 
-The functions of torch._C that all of PyTorch's own functions for this end in are wrapped; each wrapper records one event, and
-calls what it stands for.  What happens before the first allocation is kept by the library until the recording begins.
-
-The settings are those of the environment when PyTorch first needs them, which makes them final.  So PyTorch itself, from 2.12 on, is asked
-for them only when it has memory: after a model's first call.
+The functions of torch._C that all of PyTorch's own functions for this end in are wrapped.  What happens before the first allocation is kept
+by the library until the recording begins.  Settings become final when PyTorch first needs them: so PyTorch itself, from 2.12 on, is asked
+for them only when it has memory, after a model's first call.
 """
 
 import contextlib

@@ -1,13 +1,12 @@
 """_arena - PyTorch's memory from vramscope's arena, where VRAMSCOPE_ALLOCATOR=arena.
 
-When torch has been imported, and before it uses the GPU, the functions vramscope_torch_* of the preloaded library become
-its allocator, by torch's own interface for that (CUDAPluggableAllocator).  Functions that
-the interface leaves out are implemented here on the arena: statistics, their resets, the memory fraction, MemPool.  Figures are
-those of torch's own allocator for the same requests, less the rests that it does not split off; where the arena has no such
-thing (splits, oversized segments) they are 0, as torch does for cudaMallocAsync.
+Before torch uses the GPU, the functions vramscope_torch_* of the preloaded library become its allocator (CUDAPluggableAllocator).  What
+that interface leaves out is implemented here: statistics, their resets, the memory fraction, MemPool.  Figures are those of torch's own
+allocator for the same requests, less the rests that it does not split off; where the arena has no such thing (splits, oversized segments)
+they are 0, as torch does for cudaMallocAsync.
 
-A program that chose an allocator keeps it: a backend in PYTORCH_CUDA_ALLOC_CONF, PYTORCH_NO_CUDA_MEMORY_CACHING (then each tensor
-is a cudaMalloc, which the arena serves as well), an allocator that the program sets itself.  One line on stderr says so.
+A program that chose an allocator keeps it: a backend in PYTORCH_CUDA_ALLOC_CONF, PYTORCH_NO_CUDA_MEMORY_CACHING (then each tensor is a
+cudaMalloc, which the arena serves as well), an allocator that the program sets itself.  One line on stderr says so.
 """
 
 import ctypes

@@ -1,11 +1,7 @@
 """_calls - has the library call modules past the Python code of the wrapper of nn.Module.__call__ (shim/framework/calls.c).
 
-The wrapper (_torch) stays the function that it is, and whoever looks at it, torch.compile, a profiler, torch.fx, sees that function.
-The interpreter calls every function by a pointer in the function object; the wrapper's is set to the library's, which
-makes the call itself where nothing but the layer is to be recorded, and else has the wrapper's code run.
-
-Where that pointer lies is searched for in the function object and checked; where anything is not as in the CPythons on which this was
-tried, the pointer stays as it is.
+Where the pointer by which the interpreter calls a function lies in the function object is searched for and checked; where anything is not
+as in the CPythons on which this was tried, the pointer stays as it is.
 """
 
 import ctypes

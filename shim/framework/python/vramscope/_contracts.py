@@ -1,7 +1,8 @@
-"""_contracts - looks whether PyTorch's Python is as these files take it for granted, and says so to the recording.
+"""_contracts - looks whether PyTorch's Python is as these files take it for granted (shim/core/contracts.def), and says so to the
+recording.
 
-shim/core/contracts.def has a row for each such thing.  What is looked at are names, code, and answers where nothing is at work; toys make
-no memory and draw no random number.  What is otherwise is said once, what needs it stays off, and nothing is raised in the program.
+What is looked at are names, code, and answers where nothing is at work; toys make no memory and draw no random number.  What is otherwise
+is said once, what needs it stays off, and nothing is raised in the program.
 """
 
 import importlib

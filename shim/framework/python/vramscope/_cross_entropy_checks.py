@@ -1,4 +1,6 @@
-"""_cross_entropy_checks - what linear_cross_entropy is asked, judged before anything is computed: errors of one line that say what is wrong."""
+"""_cross_entropy_checks - judges what linear_cross_entropy is asked before anything is computed: an error is one line that says what is
+wrong.
+"""
 
 import torch
 from torch.autograd import forward_ad

@@ -1,11 +1,8 @@
-"""_cross_entropy_library - liblinear_cross_entropy.so for PyTorch's tensors, by ctypes: nothing to compile.
+"""_cross_entropy_library - liblinear_cross_entropy.so for PyTorch's tensors, by ctypes; it knows nothing of autograd.
 
-`run` is one lce_run: it plans, allocates what the call writes and its workspace from PyTorch's allocator, and puts the
-work on the current stream.  It knows nothing of autograd; cross_entropy.py does.  The library is found in the
-tree that this file lies in, built or installed; LCE_LIBRARY names another.
-
-The library is opened once for each device.  Plans are cached by problem, and read only: threads share them.
-Only check() waits for the GPU.
+`run` is one lce_run: it plans, allocates what the call writes and its workspace from PyTorch's allocator, and puts the work on the current
+stream.  The library is found in the tree that this file lies in, built or installed, or by LCE_LIBRARY, and opened once for each device.
+Plans are cached by problem, and read only: threads share them.  Only check() waits for the GPU.
 """
 
 import ctypes as C

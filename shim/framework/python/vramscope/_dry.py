@@ -1,5 +1,4 @@
-"""_dry - what a dry run (`vramscope fit`) does within PyTorch: values that are followed (_dry_values), the end after some steps (_dry_end), and a
-rank that runs without the others (_dry_ranks).
+"""_dry - what a dry run (`vramscope fit`) does within PyTorch.
 
 A dry run's kernels compute nothing, and the memory of its device is the host's, at the same addresses.
 """

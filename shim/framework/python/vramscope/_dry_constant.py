@@ -1,7 +1,7 @@
-"""_dry_constant - large masks all of whose elements are the same by rule: that no gradient is infinite is asked of tensors of any size.
+"""_dry_constant - large masks all of whose elements are the same by rule: `torch.isinf(gradient).any()` makes one as large as the gradient.
 
-`torch.isinf(gradient).any()` makes a mask as large as the gradient.  Its contents are not written, which would take memory; its mark says
-what they are.  Such a mask gives another one, or one number, by the operators below; for any other it is unknown.
+Its contents are not written, which would take memory; its mark says what they are.  Such a mask gives another one, or one number, by the
+operators below; for any other operator it is unknown.
 """
 
 import torch

@@ -1,10 +1,8 @@
 """_dry_deepspeed - DeepSpeed without a compiler: the optimizers that it compiles for the machine at hand are there, and do nothing.
 
-Each is a function or two that write parameters and states in place and take no memory, which a dry run has no use for.  DeepSpeed's own
-Python code makes the states, so they have its sizes.  Other operators are compiled as ever.
-
-The norm of all gradients is a good one, as losses are: no step is skipped for it.  Lists that are held against those of rank 0, as which modules ran, are the
-same there.
+They write parameters and states in place and take no memory; DeepSpeed's own Python code makes the states.  Other operators are compiled as
+ever.  The norm of all gradients is a good one, so no step is skipped for it.  Lists that are compared with those of rank 0 (which modules
+ran) are the same there.
 """
 
 import types

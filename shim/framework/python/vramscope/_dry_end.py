@@ -1,10 +1,10 @@
 """_dry_end - a dry run ends where so many training steps have ended.
 
-The library counts steps (shim/framework/steps.c) and calls `_reached` where the last one has ended: as a rule in the call of the
-model that begins the next.  The process ends there and then, with status 0: nothing of the program runs any more, no `finally`, no `except`,
-no exit handler, no other thread.  So a checkpoint that it would write at its end is not written, and counts for nothing.
+The library counts steps (shim/framework/steps.c) and calls `_reached` where the last one has ended: as a rule in the call of the model that
+begins the next.  The process ends there, with status 0: no `finally`, no exit handler, no other thread of the program runs, so a checkpoint
+that it would write at its end counts for nothing.
 
-Programs without an optimizer have no steps: they run to their end, as all do under VRAMSCOPE_DRY_STEPS=all and those that end earlier.
+Programs without an optimizer, or with fewer steps, run to their end, as all do under VRAMSCOPE_DRY_STEPS=all.
 """
 
 import atexit

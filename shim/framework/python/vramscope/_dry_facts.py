@@ -1,7 +1,7 @@
 """_dry_facts - what a dry run tells `vramscope fit`: lines of the file that VRAMSCOPE_DRY_FACTS names (dry/facts.h).
 
-A place that reads a value has a line when it does so for the first time, with 1, and where the process ends another with how
-often it did since; so a place's lines add up, also where a process is killed.
+A place that reads a value has a line when it first does so, with 1, and one at the process's end with how often it did since: a place's
+lines add up, also where a process is killed.
 """
 
 import atexit

@@ -1,11 +1,11 @@
 """_dry_host - large tensors of floats on the host are addresses without contents: nothing writes them, so they take no memory.
 
-A model of 72 billion parameters that is built on the host, or whose optimizer's states lie there, needs more memory than the machine has that asks whether
-it fits, and minutes to be filled with random numbers.  No size hangs on that.  So the CPU's kernels that write do nothing where what they write are
-more than LARGE floats, and new results of such are memory that nobody has touched.  A kernel that is not in these lists is called as ever: what it
-writes takes memory.  So does what is read of a file.  Whole numbers and booleans keep their contents, whatever their size.
+A model of 72 billion parameters that is built on the host needs more memory than the machine has that asks whether it fits.  No size
+depends on these floats.  So the CPU's kernels that write do nothing where what they write are more than LARGE floats, and new results of
+such are memory that nobody has touched.  Kernels that are not in these lists, and what is read of a file, write as ever.  Whole numbers and
+booleans keep their contents, whatever their size.
 
-Random numbers that are not made are passed over: what the program draws after them, which may decide sizes, is what it is in a real run.
+Random numbers that are not made are passed over: what the program draws after them, which may decide sizes, is as in a real run.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """_dry_places - where a program reads a value that only a GPU computes: the innermost line of the program's own files.
 
-Files of PyTorch, of packages that are installed and of Python itself are not the program's.  Where the program has no line on the thread (a
-library's thread), the innermost line outside of PyTorch is said.
+Files of PyTorch, of installed packages and of Python are not the program's.  Where the thread has no line of the program, it is the
+innermost line outside of PyTorch.
 """
 
 import os

@@ -1,15 +1,17 @@
 """_dry_ranks - a rank of many that runs alone: nothing of torch.distributed waits for ranks that do not run.
 
-What is exchanged on the device is the stand-in's for NCCL (dry/nccl): as if every rank had what this one has. Here is what goes other ways:
+What is exchanged on the device is the stand-in's for NCCL (dry/nccl): as if every rank had what this one has.  Here is what goes other
+ways:
 
-    the store        is this process's own, and serves this process alone.  The id that rank 0 gives the others is there before they ask for it
+    the store        is this process's own.  The id that rank 0 gives the others is there before they ask for it
     barriers         are over at once
     gloo             PyTorch's own group that does no communication, under gloo's name: gathers repeat this rank's part
     objects          gathered ones are this rank's; one that a rank sends which does not run is None, and is told as an assumption
     parts of NCCL    NCCL is told how many ranks a part has before PyTorch splits a communicator, which says colors alone
 
-NCCL's memory of a finished collective is let go by a thread of PyTorch's that looks ten times a second, and a step takes a GPU longer than that.
-Where an optimizer has stepped this process waits until that thread has looked.  Under the second assumption (VRAMSCOPE_DRY_ASSUME) it does not.
+NCCL's memory of a finished collective is let go by a thread of PyTorch's that looks ten times a second, and a step takes a GPU longer than
+that.  So where an optimizer has stepped this process waits until that thread has looked, but under the second assumption
+(VRAMSCOPE_DRY_ASSUME).
 """
 
 import collections

@@ -1,7 +1,7 @@
 """_dry_triton - what Triton's kernels write is not known any more: their launches reach no kernel of PyTorch's that is wrapped (_dry_wrap).
 
-Of a kernel that torch.compile made its arguments' names say which it only reads.  Of any other its source does: what a store or an atomic
-operation gets, directly or by way of other names, or another function, may be written.
+Of a kernel that torch.compile made, its arguments' names say which it only reads; of any other its source: what a store or an atomic
+operation gets, directly or through other names or another function, may be written.
 """
 
 import ast

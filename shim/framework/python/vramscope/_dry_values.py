@@ -1,18 +1,18 @@
 """_dry_values - which tensors of a dry run hold true contents, or assumed ones, and their computation on the CPU.
 
-A kernel of a dry run writes nothing, so memory holds what was there before.  For small tensors of whole numbers and booleans, which decide sizes,
-that is not enough: masks, lengths, indices, counts.  So the CUDA kernels of PyTorch are wrapped (_dry_wrap).  An operator whose
-inputs all have followed contents is computed once more, on the CPU, over the same bytes, and its outputs are followed, too.
+A kernel of a dry run writes nothing.  Small tensors of whole numbers and booleans decide sizes: masks, lengths, indices, counts.  So the
+CUDA kernels of PyTorch are wrapped (_dry_wrap): an operator whose inputs all have followed contents is computed once more, on the CPU, over
+the same bytes, and its outputs are followed, too.
 
-What is followed is said by a mark: an attribute of the storage's Python object, which lives as long as the storage does and not longer,
-and keeps nothing alive.  No mark: nothing is known.  Marks are of three levels:
+A mark says what is followed: an attribute of the storage's Python object, which lives as long as the storage and keeps nothing alive.  No
+mark: nothing is known.  Marks are of three levels:
 
     TRUE     what the program would see on a GPU: it came from the host, or from a computation over such
     RULE     one of the rules decided it that no assumption changes (no NaN, no overflow: _dry_rules)
     ASSUMED  an assumption decided it (routing, masks, random numbers); the second run has another
 
-An operator's output has the lowest certainty of its inputs.  Whatever writes into memory without being computed takes its mark away.
-What a CUDA graph writes has no mark and gets none: it is written again by each replay.
+An operator's output has the lowest certainty of its inputs.  Whatever writes into memory without being computed takes its mark away.  What
+a CUDA graph writes has no mark and gets none: each replay writes it again.
 """
 
 import weakref

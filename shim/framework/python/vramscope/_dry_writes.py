@@ -1,7 +1,7 @@
 """_dry_writes - what a program computes in a dry run is worth nothing: files of it take no room, and none of it goes anywhere.
 
-    torch.save, safetensors     what is zero is a hole in the file, which so has its size and takes no room: nothing of a device's tensors is
-                                anything else, beyond the small ones that are kept
+    torch.save, safetensors     what is zero is a hole in the file, which so has its size and takes no room: a device's tensors are
+                                nothing else, but for the small ones that are kept
     hubs, trackers              what would be sent is not, and is listed; trackers are offline
 
 Where the files go is not decided here (analyzer/fit/contain.h).  `install_X` is called when module X has been imported.

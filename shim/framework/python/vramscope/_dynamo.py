@@ -1,7 +1,7 @@
 """_dynamo - keeps torch.compile away from vramscope's own functions.
 
-Dynamo compiles every Python function that a program's compiled region reaches through one that it could not compile,
-also those that wrap the program's calls: it would warn, break graphs, and give wrong answers about what is open.
+Dynamo compiles every Python function that a compiled region reaches through one that it could not compile, also those that wrap the
+program's calls: it would warn, break graphs, and give wrong answers about what is open.
 """
 
 import types

@@ -1,8 +1,8 @@
 """_fit_inputs - made-up data for any model of transformers: which inputs it takes follows from its forward and its config.
 
-Tokens are drawn on the host from a fixed seed and copied for each step, as a data loader does it.  Every sample has the full
-length: nothing is padded.  A model that sees pictures gets one with each sample, and as many places for it among the tokens as
-its own vision tower gives features, which is asked of the model itself on PyTorch's meta device.
+Tokens are drawn on the host from a fixed seed and copied for each step, as a data loader does it; nothing is padded.  A model that sees
+pictures gets one with each sample, and as many places for it among the tokens as its own vision tower gives features, which is asked of the
+model itself on PyTorch's meta device.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 """_fit_quantized - a model whose linear layers are in 4 bits, as bitsandbytes and transformers load it for QLoRA.
 
-Each layer's weight is an untouched piece of the host's address space that goes to the device and is quantized there, one after
-another, so the device never holds the whole model in 16 bits.  The output layer and embeddings keep their type.
+Each layer's weight is an untouched piece of the host's address space that goes to the device and is quantized there, one after another, so
+the device never holds the whole model in 16 bits.  The output layer and embeddings keep their type.
 """
 
 from ._fit_model import refuse

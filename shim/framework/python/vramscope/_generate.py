@@ -1,10 +1,8 @@
 """_generate - methods `generate` of PyTorch models, which are evaluation from call to return.
 
-Each subclass of nn.Module is checked when it is defined: a method `generate` that turns gradients off by a decorator, of
-its own or inherited from another class (transformers' GenerationMixin), is wrapped.  Others are not:
-torch.jit compiles them from their source, and would not find it in a wrapper.
-
-The wrapper is a plain function, so that Dynamo and pickle take it as they took the method.
+A subclass of nn.Module is checked when it is defined: a `generate` that turns gradients off by a decorator, its own or inherited
+(transformers' GenerationMixin), is wrapped, by a plain function, so that Dynamo and pickle take it as they took the method.  Others are
+not: torch.jit compiles them from their source, and would not find it in a wrapper.
 """
 
 import functools

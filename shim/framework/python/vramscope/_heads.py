@@ -1,23 +1,21 @@
 """_heads - finds the output layers of a PyTorch program, and one that ran where no hook sees it.
 
-An output layer makes the logits over a vocabulary.  It is a linear layer (a module with in_features and
-out_features) inside no other linear layer, and either
+An output layer makes the logits over a vocabulary.  It is a linear layer (a module with in_features and out_features) inside no other
+linear layer, and either
 
     its weight is that of an embedding (tied weights), or
     it is as wide as the vocabulary, or as wide as one padded to a multiple of 8, and wider than its input.
 
-The vocabulary of a model is its largest embedding; of a model without one (an output layer beside its backbone,
-alone or with a norm in front) the largest of any model seen in the process.  A hidden layer may be as wide as a
-small vocabulary: a layer whose width a later linear layer of its model takes as input is no output layer, unless
-its name says so or its weight is tied, and a padded width counts only where no layer has the exact one. Where a layer's
-name or weight says that it is one, others that are as wide are none.
+The vocabulary of a model is its largest embedding; of a model without one the largest of any model seen in the process.  A hidden layer may
+be as wide as a small vocabulary: so a layer whose width a later linear layer takes as input is no output layer, unless its name says so or
+its weight is tied; a padded width counts only where no layer has the exact one; and where a layer's name or weight says that it is one,
+others that are as wide are none.
 
-Each model is examined when it is called for the first time, and again when one of its output layers was replaced
-or a larger vocabulary was seen.  Nothing here keeps a module or a tensor alive.
+A model is examined at its first call, and again when an output layer was replaced or a larger vocabulary was seen.  Nothing here keeps a
+module or a tensor alive.
 
-An output layer can also run without being called: in a compiled model, as F.linear, in a fused loss.
-`classes_without_call` detects that: from a model whose own output layer was not called, or from a cross-entropy over
-the vocabulary in the graph that backward is about to run.
+An output layer can run without being called: in a compiled model, as F.linear, in a fused loss.  `classes_without_call` detects that: from
+a model whose own output layer was not called, or from a cross-entropy over the vocabulary in the graph that backward is about to run.
 """
 
 import weakref

@@ -1,21 +1,19 @@
 """_loss - gives a Hugging Face model the fused loss, and takes it away again.
 
-    import vramscope
-
     patch = vramscope.patch_loss(model)      # or: with vramscope.patch_loss(model): ...
     vramscope.unpatch_loss(model)            # or: patch.unpatch()
 
-What is replaced is the `forward` of two instances, the model and its output layer; classes stay as they are.  The model's
-runs the decoder as the class's forward does, and then calls the output layer with labels, which gives the loss instead of
-logits.  Because the layer is called, whatever stands around a call works as before: FSDP gathers its weight and scatters
-the gradient, peft chooses the adapter's copy, `vramscope run` sees the phase "logits".
+What is replaced is the `forward` of two instances, the model and its output layer; classes stay as they are.  The model's runs the decoder
+as the class's does, and then calls the output layer with labels, which gives the loss instead of logits.  Because the layer is called,
+whatever stands around a call works as before: FSDP gathers its weight and scatters the gradient, peft chooses the adapter's copy,
+`vramscope run` sees the phase "logits".
 
-The fused loss is used if labels are given and the model is in training mode; the output's `logits` are then None.
-Without labels, or after model.eval(), the class's own forward runs.  skip_logits=True or False in a call overrides this.
+The fused loss is used if labels are given and the model is in training mode (skip_logits=True or False in a call overrides this); the
+output's `logits` are then None.  Else the class's own forward runs.
 
-Models for which that could be wrong are refused when they are patched and, unless compiled, at every call: a model that is not in
-FAMILIES, a forward that does more than is known here, a loss_function of its own, an output layer that is not a plain
-linear one (LoRA, quantized) or has hooks, which would see a loss where they expect logits.
+Refused when they are patched and, unless compiled, at every call are a model that is not in FAMILIES, a forward that does more than is
+known here, a loss_function of its own, an output layer that is not a plain linear one (LoRA, quantized) or has hooks, which would see a
+loss where they expect logits.
 """
 
 import functools

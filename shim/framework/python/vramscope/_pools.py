@@ -1,12 +1,11 @@
 """_pools - records how much the pools of JAX and CuPy use, by the libraries' own figures.
 
-Both take memory from the driver in large pieces and hand it out without reporting that, so a recording knows how much
-their pools hold and not how much of it is used.  The libraries have figures of their own: memory_stats() of JAX's devices,
-used_bytes() of CuPy's default pool.  A thread reads them every VRAMSCOPE_SAMPLE_MS, and once more at the program's end.
+Both take memory from the driver in large pieces and hand it out without reporting that.  Their own figures are memory_stats() of JAX's
+devices and used_bytes() of CuPy's default pool.  A thread reads them every VRAMSCOPE_SAMPLE_MS, and once more at the program's end.
 
-It imports nothing that the program has not imported, and reads nothing before the process has memory of a device, because a
-query must not start the driver.  It takes no lock and keeps no object of the libraries; a source that fails is said to the recording, once,
-and is not read again.  The thread is stopped before a fork, so it does not exist in the child.
+It imports nothing that the program has not imported, and reads nothing before the process has memory of a device, because a query must not
+start the driver.  It takes no lock and keeps no object of the libraries; a source that fails is said to the recording, once, and is not
+read again.  The thread is stopped before a fork, so it does not exist in the child.
 """
 
 import _thread

@@ -5,8 +5,8 @@ A question is a line of JSON on standard input, an answer one on standard output
     {"database": PATH, "range": NAME, "key": TEXT, "wait": SECONDS}       one test, waited for
     {"database": PATH, "range": NAME, "keys": [TEXT...], "wait": ...}     all of them, the last one waited for
 
-A test has a mark, KEY and a space and what it is called.  Its range is the last one of that name which its thread opened before
-the mark and which is open at it.  What it added is the peak while that range was open less what was allocated right before.
+A test has a mark, KEY and a space and what it is called.  Its range is the last one of that name which its thread opened before the mark
+and which is open at it.  What it added is the peak while that range was open less what was allocated right before.
 """
 
 import json

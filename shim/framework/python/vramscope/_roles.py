@@ -1,19 +1,19 @@
 """_roles - what PyTorch itself says that memory is for: parameters, gradients, optimizer states, buffers.
 
-When an optimizer has stepped, the storages of its parameters, their gradients and its states are read, with the parameters and
-buffers of the models that were called; of a model also when its first call has ended.  What is recorded is where each storage
-begins; the recording knows which block that is.  A flat parameter's pieces share its storage.  A tensor that is made of others
-(DTensor's shard, a quantized state) names them by __tensor_flatten__, and these are read.
+When an optimizer has stepped, the storages of its parameters, their gradients and its states are read, with the parameters and buffers of
+the models that were called; of a model also when its first call has ended.  Recorded is where each storage begins; the recording knows
+which block that is.  A flat parameter's pieces share its storage.  A tensor that is made of others (DTensor's shard, a quantized state)
+names them by __tensor_flatten__.
 
     a storage that is several of these is the first: parameter, gradient, optimizer state, buffer
     a master copy of a parameter, which an optimizer has among its parameters, is a parameter
 
-Not seen: what FSDP gathers and gives back within a step; parameters that no module and no optimizer of PyTorch's own holds
-(DeepSpeed's partitions, where it keeps them in attributes of its own); gradients that were freed before the step ended.
+Not seen: what FSDP gathers and gives back within a step; parameters that no module and no optimizer of PyTorch's own holds (DeepSpeed's
+partitions, where it keeps them in attributes of its own); gradients that were freed before the step ended.
 
-The program must not notice: no tensor is made, copied or kept, nothing is asked of the device, nothing waits for it; a
-subclass's __torch_function__ is not called.  Looking takes no more than a thousandth of the time that has passed since the
-first look, but for the first three; what is too large to be looked at whole is looked at in part.
+The program must not notice: no tensor is made, copied or kept, nothing is asked of the device; a subclass's __torch_function__ is not
+called.  Looking takes no more than a thousandth of the time that has passed since the first look, but for the first three; what is too
+large to be looked at whole is looked at in part.
 """
 
 import array

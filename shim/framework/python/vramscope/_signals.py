@@ -1,9 +1,8 @@
 """_signals - tells exceptions that the program's signal handlers raise from failures of our own.
 
-Python runs a signal handler within whatever code the thread is in, also ours, and what the handler raises (a timeout, an interrupt)
-comes out of that code.  It is the program's and must reach it, while a failure of ours must not.
-
-A handler is called with the frame that it interrupts, so its own frame has that as a variable; a trace function's, too.
+Python runs a signal handler within whatever code the thread is in, also ours.  What the handler raises (a timeout, an interrupt) is the
+program's and must reach it, while a failure of ours must not.  A handler is called with the frame that it interrupts, so its own frame has
+that as a variable; a trace function's, too.
 """
 
 

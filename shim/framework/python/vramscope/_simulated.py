@@ -1,7 +1,7 @@
 """_simulated - what `vramscope run --simulated` says to a program that imports PyTorch: it finds no GPU there, and why.
 
-CUDA's runtime, which PyTorch is built on, asks a driver for tables of functions that are documented nowhere.  The simulated
-driver has what NVIDIA documents, the driver API, and no more.
+CUDA's runtime, which PyTorch is built on, asks a driver for tables of functions that are documented nowhere.  The simulated driver has what
+NVIDIA documents.
 """
 
 import os

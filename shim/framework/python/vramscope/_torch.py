@@ -9,31 +9,27 @@
     evaluation  the outermost call of a module in eval mode without gradients, and `generate`
     a step      see shim/framework/steps.c
 
-Work that cannot be assigned has no phase.  A compiled model calls no inner module, so it has forward but no
-logits; that is recorded as a moment (NOT_CALLED), so that no report takes the logits to be 0.  A module without
-parameters (a loss) names no phase when it is called by itself, and leaves logits open.  So does a model that runs
-without gradients between a training forward and its backward (a teacher, a reference): it is forward, whatever its
-mode, and logits continue after it.  Modules that run inside backward (gradient checkpointing) stay backward.
+Work that cannot be assigned has no phase.  A compiled model calls no inner module, so it has forward but no logits; that is recorded as a
+moment (NOT_CALLED), so that no report takes the logits to be 0.  A module without parameters (a loss) names no phase when it is called by
+itself, and leaves logits open.  So does a model that runs without gradients between a training forward and its backward (a teacher, a
+reference): it is forward, whatever its mode, and logits continue after it.  Modules that run inside backward (gradient checkpointing) stay
+backward.
 
-How: nn.Module.__call__, the two entries of autograd, the function in front of its engine and the engine's own (for
-programs that call these directly) are wrapped, as are GradScaler.step, the constructor of Optimizer and `generate`
-(_generate); the optimizer's global hooks are used.  What is open on a thread the library knows (shim/framework/phases.c), and where it can be
-called by the interpreter it also does what these hooks do in nearly every step, without running their code (shim/framework/phase_calls.c).  Global *module* hooks would be simpler, but
-torch.compile warns about them, traces through them, and every module call of the program becomes slower.  Dynamo is
-told to skip all functions of these files (_dynamo), as it skips nn.Module's own __call__.
+How: nn.Module.__call__, the two entries of autograd, the function in front of its engine and the engine's own (for programs that call these
+directly), GradScaler.step, the constructor of Optimizer and `generate` (_generate) are wrapped; the optimizer's global hooks are used.
+What is open on a thread the library knows (shim/framework/phases.c), and where the interpreter can call it, it does itself what these hooks
+do in nearly every step (phase_calls.c).  Global *module* hooks would be simpler, but torch.compile warns about them, traces through them,
+and every module call becomes slower.  Dynamo is told to skip all functions of these files (_dynamo).
 
-When an optimizer has stepped, and when a model's first call has ended, PyTorch is asked which memory is parameters, gradients,
-states and buffers (_roles).
+When an optimizer has stepped, and when a model's first call has ended, PyTorch is asked which memory is what (_roles).  Each call of a
+module also records the module as open (_layers, _calls).  While the engine runs no module is open: memory of a node has the layer of the
+node's birth, and recomputed modules are called again.
 
-Each call of a module also records the module as open (_layers).  Within an outermost call, and where the engine recomputes, the calls of
-known modules have nothing else to do, so the library makes them without running the wrapper (_calls).  While the engine runs no module is open: memory of
-a node has the layer of the node's birth, and recomputed modules are called again.
+A signal handler of the program's may raise an exception in the midst of this: that is the program's (_signals).  It can arise at calls and
+where loops go back, and not within the library.  What remains open after one is closed when the next phase begins.
 
-A signal handler of the program's may run in the midst of this, and raise an exception: that is the program's (_signals).  It can arise at calls
-and where loops go back, and not within the library.  What remains open after one is closed when the next phase begins.
-
-Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something
-in here fails it prints that once and stops for good; the program goes on.
+Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something in here fails it prints that
+once and stops for good; the program goes on.
 """
 
 import atexit

@@ -11,19 +11,18 @@ takes the place of
 
 It calls liblinear_cross_entropy.so, whose header has the formulas.  CPU tensors work too, slowly.
 
-How: with reduction mean or sum the gradients are computed together with the loss, while a chunk's logits are there, and
-kept; backward multiplies them in place by the upstream gradient.  With `none`, or with `main_grad`, the upstream gradient
-is needed first: the forward computes the loss and the backward the gradients, which takes the logits' product a second
-time, and so do entropies.  A caller that knows the upstream gradients beforehand passes them (`upstream`,
-`entropy_upstream`), and nothing is computed twice.
-Only check() waits for the GPU.  The workspace comes from PyTorch's allocator and goes back with the call.
+With reduction mean or sum the gradients are computed together with the loss, while a chunk's logits are there, and kept; backward
+multiplies them in place by the upstream gradient.  With `none`, or with `main_grad`, the upstream gradient is needed first: the backward
+computes the gradients, which takes the logits' product a second time, and so do entropies.  A caller that knows the upstream gradients
+beforehand passes them (`upstream`, `entropy_upstream`), and nothing is computed twice.  Only check() waits for the GPU.  The workspace
+comes from PyTorch's allocator and goes back with the call.
 
-With temperature and return_entropy it gives what policy gradients are made of (linear_log_probability); with `group` the
-rows of the weight may lie on several ranks (vocabulary-parallel, in cross_entropy_parts.py).
+With temperature and return_entropy it gives what policy gradients are made of (linear_log_probability); with `group` the rows of the weight
+may lie on several ranks (cross_entropy_parts.py).
 
-The work is an operator of PyTorch, torch.ops.vramscope.linear_cross_entropy, so that torch.compile has it in its graph
-without a break (but for `main_grad`, which the operator does not have).  Where nobody looks at operators, it is called
-without PyTorch's dispatcher, which takes longer than all the rest on the host, before the GPU has anything to do.
+The work is an operator of PyTorch, torch.ops.vramscope.linear_cross_entropy, so that torch.compile has it in its graph without a break (but
+for `main_grad`, which the operator does not have).  Where nobody looks at operators, it is called without PyTorch's dispatcher, which takes
+longer than all the rest on the host.
 
 A label out of range makes its token's loss and gradient NaN, and sets a flag on the device that check() reads.
 """

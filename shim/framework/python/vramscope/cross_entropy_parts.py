@@ -1,21 +1,19 @@
 """vramscope.cross_entropy_parts - the loss of an output layer whose rows several ranks hold (vocabulary-parallel).
 
-linear_cross_entropy(..., group=...) comes here.  Each rank makes its classes' partial result, 20 bytes a token; an
-all-gather over the group later all have the same loss and entropies.  Its share of the input's gradient an all-reduce
-sums.  Nothing else is exchanged, and no rank ever holds the logits of more than a chunk.
+linear_cross_entropy(..., group=...) comes here.  Each rank makes its classes' partial result, 20 bytes a token; an all-gather over the
+group later all have the same loss and entropies, and an all-reduce sums the shares of the input's gradient.  Nothing else is exchanged, and
+no rank ever holds the logits of more than a chunk.
 
-A loss whose gradients are wanted is one run of three products, in the forward: a chunk's logits are kept until the other
-ranks' partial results of that chunk are there.  That takes upstream gradients that are known then: 1, for a mean or a sum,
-or promised ones.  Otherwise entropies, and the losses of single tokens, get their gradients in the backward, which computes
-the logits once more.
+A loss whose gradients are wanted is one run of three products, in the forward: a chunk's logits are kept until the other ranks' partial
+results are there.  That takes upstream gradients that are known then: 1, for a mean or a sum, or promised ones.  Otherwise entropies, and
+the losses of single tokens, get their gradients in the backward, which computes the logits once more.
 
-All ranks must come to the same chunks without asking each other.  So the chunk is that of equal parts, from sizes and
-options that all ranks have; a rank with more classes takes as much more memory.
+All ranks must come to the same chunks without asking each other.  So the chunk is that of equal parts, from sizes and options that all
+ranks have; a rank with more classes takes as much more memory.
 
-With the partial results goes a row that says which classes a rank has.  Where these do not make up the vocabulary, rank
-after rank, the loss is NaN and check() says so; nothing waits for the GPU to find out.
-
-Gloo, which does not gather a GPU's memory, is served through the host's, which waits for the GPU.
+A row beside the partial results says which classes a rank has.  Where these do not make up the vocabulary, rank after rank, the loss is NaN
+and check() says so; nothing waits for the GPU to find out.  Gloo, which does not gather a GPU's memory, is served through the host's, which
+waits for the GPU.
 """
 
 import torch
