@@ -1,12 +1,10 @@
 /*
  * probe.c - the capture of Python frames as a library of its own, for a Python program to hold it against
- * what the interpreter says of itself.
+ * what the interpreter says.
  *
- * Preloaded, it can also capture at every allocation of aligned memory, which is where PyTorch's tensors on
- * the CPU come from: what a capture costs between a program's own work (bench_torch.py).
- *
- * It is linked from the shim's sources and interns into a journal of its own.  A program opens it with ctypes
- * twice: PyDLL calls hold the GIL, CDLL calls have released it.
+ * Linked from the shim's sources, it interns into a journal of its own.  Preloaded, it can also capture at
+ * every allocation of aligned memory, where PyTorch's tensors on the CPU come from (bench_torch.py).  A
+ * program opens it with ctypes twice: PyDLL calls hold the GIL, CDLL calls have released it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /*
- * autograd_standins.h - what autograd.c calls, for its tests: a recorder that says what it is set to, a
- * journal of names alone, and the stand-in for libtorch_cpu, opened as Python opens torch's libraries.
+ * autograd_standins.h - what autograd.c calls: a recorder that says what it is set to, a journal of names
+ * alone, and the stand-in for libtorch_cpu, opened as Python opens torch's libraries.
  */
 #ifndef TESTS_UNIT_FRAMEWORK_AUTOGRAD_STANDINS_H
 #define TESTS_UNIT_FRAMEWORK_AUTOGRAD_STANDINS_H

@@ -1,7 +1,8 @@
 /*
- * fake_torch.c - stands for libtorch_cpu: the functions that autograd.c looks for, and what they answer.
- * Nodes are as torch's, of the kind that it is compiled for (FAKE_NODES): a virtual table with the type's
- * description in front of it, the number, the thread's id.
+ * fake_torch.c - stands for libtorch_cpu: the functions that autograd.c looks for, and nodes as torch's, of
+ * the kind FAKE_NODES.
+ *
+ * A node is a virtual table with the type's description in front of it, the number, the thread's id.
  */
 #include "fake_torch.h"
 

@@ -2,9 +2,9 @@
  * ranges_kit.h - a recorder for tests of ranges that keeps its events in an array, and a journal of strings
  * alone.
  *
- * `log_` has the `logged` events since the test began; with `started`, `enabled` and `window` the recorder
- * says what it takes, and with `task` autograd which backward runs.  A test calls vs_range_current by way of
- * a check that a block's report would find the same.  T(test) begins with no open range, as the lead thread.
+ * `log_` has the `logged` events since the test began; `started`, `enabled` and `window` are what the
+ * recorder takes, `task` which backward runs.  A test calls vs_range_current by way of a check that a block's
+ * report would find the same.  T(test) begins with no open range, as the lead thread.
  */
 #ifndef TESTS_UNIT_FRAMEWORK_RANGES_KIT_H
 #define TESTS_UNIT_FRAMEWORK_RANGES_KIT_H

@@ -1,8 +1,8 @@
 /*
  * test_calls.c - which calls of modules run the wrapper's code, and what layer the others have.
  *
- * The interpreter is a stand-in: a function object is some words, and so is a thread's state.  What CPython
- * makes of it is shown by tests/e2e/frameworks/module_calls.sh.
+ * The interpreter is a stand-in, a function object some words; with CPython:
+ * tests/e2e/frameworks/module_calls.sh.
  */
 #include <sys/mman.h>
 

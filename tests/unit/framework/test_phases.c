@@ -1,8 +1,6 @@
 /*
- * test_phases.c - which automatic phases are open after what the hooks report, and where steps end.
- *
- * Whole programs are in tests/e2e/frameworks/torch_phases.py and fake_torch_phases.py; here is what they
- * cannot reach: ranges without end, many optimizers, hooks that were interrupted.
+ * test_phases.c - which automatic phases are open after what the hooks report, and where steps end: what
+ * whole programs (torch_phases.py, fake_torch_phases.py) cannot reach.
  */
 
 #include "unit/test.h"

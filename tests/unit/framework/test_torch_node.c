@@ -1,7 +1,6 @@
 /*
- * test_torch_node.c - the node that runs, over stand-ins for torch that hold their nodes differently: which
- * of them is known, that references are given back as they have to be, and that what is not known is not
- * read.
+ * test_torch_node.c - the node that runs, over stand-ins for torch that hold their nodes differently; what is
+ * not known is not read.
  *
  * What is found out stays, so each case is a process of its own.
  */

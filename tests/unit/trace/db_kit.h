@@ -1,9 +1,8 @@
 /*
- * db_kit.h - a directory for a group of tests (make_dir, drop_dir: it stays where KEEP is set), and questions
- * to databases in it:
+ * db_kit.h - a directory for a group of tests (it stays where KEEP is set), and questions to databases in it.
  *
- *   ask(path, sql)            # the first column of the first row
- *   equal(one, other, tables) # every row of each table is in both
+ *      ask(path, sql)              the first column of the first row
+ *      equal(one, other, tables)   every row of each table is in both
  */
 #ifndef TESTS_UNIT_TRACE_DB_KIT_H
 #define TESTS_UNIT_TRACE_DB_KIT_H

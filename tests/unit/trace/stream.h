@@ -1,10 +1,10 @@
 /*
- * stream.h - a synthetic training job: the events that PyTorch makes, without PyTorch.
+ * stream.h - a synthetic training job without an end: the events that PyTorch makes, without PyTorch.  The
+ * same seed gives the same job.
  *
- * Segments are allocated when the bump of the arena passes them; each step opens forward, logits, backward
- * and optimizer (backward on a second thread), allocates blocks of changing sizes and frees them in the order
- * of backward.  The framework's own totals are right in every report.  Deterministic: the same seed gives the
- * same job, which goes on for ever.
+ * Segments are allocated when the bump of the arena passes them.  Each step opens forward, logits, backward
+ * (on a second thread) and optimizer, allocates blocks of changing sizes and frees them in the order of
+ * backward.  The framework's own totals are right in every report.
  */
 #ifndef TESTS_UNIT_TRACE_STREAM_H
 #define TESTS_UNIT_TRACE_STREAM_H

@@ -1,8 +1,8 @@
 /*
- * journal_kit.h - a journal in a directory of its own for each test, and how events go in and come out.
+ * journal_kit.h - a journal in a directory of its own for each test.
  *
- * T(test) runs a test between make_dir and drop_dir.  create() makes the journal at `path`; take_all() fills
- * `events` and `seqs` and hands the slots back, as the drain does.
+ * T(test) runs a test between make_dir and drop_dir. take_all() fills `events` and `seqs` and hands the slots
+ * back, as the drain does.
  */
 #ifndef TESTS_UNIT_TRACE_JOURNAL_JOURNAL_KIT_H
 #define TESTS_UNIT_TRACE_JOURNAL_JOURNAL_KIT_H

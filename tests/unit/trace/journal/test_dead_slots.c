@@ -1,9 +1,9 @@
 /*
- * test_dead_slots.c - slots that were claimed and never published: a thread that was cancelled there, one
- * that comes back late, one that left by longjmp.
+ * test_dead_slots.c - slots that were claimed and never published: a thread that was cancelled, comes back
+ * late, or left by longjmp.
  *
  * The ring calls vs_journal_test_claimed between claim and publication, in the copy of ring.c that is
- * compiled for this test (VS_JOURNAL_TESTING).
+ * compiled for this test.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,10 +1,4 @@
-/*
- * test_dropped.c - what a full ring drops: it waits once, keeps its last eighth for ends, remembers what was
- * dropped, and counts all of it.
- *
- * A recording with losses shows too little and never too much: the free of an allocation that was dropped is
- * dropped with it, and a lost end is counted with its place.
- */
+/* test_dropped.c - what a full ring drops: a recording with losses shows too little and never too much. */
 #define _GNU_SOURCE
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /*
  * test_journal.c - the journal as a file: where it may be made, what it keeps when its process is killed, and
- * no trust in files of others or in damaged ones.
+ * no trust in others' files or damaged ones.
  */
 #define _GNU_SOURCE
 #include <errno.h>

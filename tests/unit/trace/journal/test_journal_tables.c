@@ -1,6 +1,6 @@
 /*
  * test_journal_tables.c - the journal's tables: rows come back as they were written, equal keys get one id on
- * any number of threads, and a full table answers none and counts it.
+ * any number of threads.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
  * test_ring.c - the ring hands events back in their order, each once, whole, and again until they are
- * released: one thread over many laps, and producers beside a consumer.
+ * released.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

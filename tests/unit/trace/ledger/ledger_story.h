@@ -1,9 +1,9 @@
 /*
  * ledger_story.h - the words of stories about the ledger (unit/story.h), each of a ledger of its own.
  *
- *   alloc 0x1000 4M in=pool; free 0x1000; last direct=0 mate=1 size=4M
+ *      alloc 0x1000 4M in=pool; free 0x1000; last direct=0 mate=1 size=4M
  *
- * A clause is an event (verbs), a setting of the kit (settle), or what must hold (figure, total, hold).  @op
+ * A clause is an event (verbs), a setting of the kit (settle), or what must hold (figure, total, hold). @op
  * is the number of the last row of that op.  Names are those of the database.
  */
 #ifndef TESTS_UNIT_TRACE_LEDGER_LEDGER_STORY_H

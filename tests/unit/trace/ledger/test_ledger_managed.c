@@ -1,7 +1,6 @@
 /*
- * test_ledger_managed.c - whether an allocation is managed, that is made by a caching allocator to carve
- * blocks from, or direct: by what the thread reports next, by age, by whose code asked, and by what became of
- * the piece; and what holds of it where ends or reports were lost.
+ * test_ledger_managed.c - whether an allocation is managed (made by a caching allocator to carve blocks from)
+ * or direct, and what holds of it where ends or reports were lost.
  */
 #include "ledger_story.h"
 

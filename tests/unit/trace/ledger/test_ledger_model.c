@@ -1,9 +1,9 @@
 /*
  * test_ledger_model.c - random events against a reference that is as simple as the rules.
  *
- * The reference keeps arrays, looks everything up by walking them, and knows every answer only afterwards: it
- * goes over the rows that came out, in order, and must find in each the totals that it counted itself.  Range
- * peaks are compared with the maximum over the rows between push and pop.
+ * The reference walks arrays, and knows every answer only afterwards: it goes over the rows that came out and
+ * must find in each the totals that it counted itself.  Range peaks are compared with the maximum over the
+ * rows between push and pop.
  */
 #include "ledger_kit.h"
 

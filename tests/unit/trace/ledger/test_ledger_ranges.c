@@ -1,6 +1,7 @@
 /*
- * test_ledger_ranges.c - ranges, phases and steps in the ledger: the peak of each range, the time of each
- * phase, and what holds where a pop was lost or never came.  Events are 1000 ns apart, the first at 1000.
+ * test_ledger_ranges.c - ranges, phases and steps in the ledger, also where a pop was lost or never came.
+ *
+ * Events are 1000 ns apart, the first at 1000.
  */
 #include "ledger_story.h"
 

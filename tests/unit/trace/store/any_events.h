@@ -1,9 +1,9 @@
 /*
- * any_events.h - random events of every kind, on several threads and devices, into a journal.
+ * any_events.h - random events of every kind, on several threads and devices, into a journal; the same seed
+ * gives the same events.
  *
- * They are what a program might do, and often what none would: few addresses that are used again and again,
- * refusals and second tries, frees that fail, blocks in memory of any kind, ranges whose pops are lost.  The
- * same seed gives the same events.
+ * They are what a program might do, and often what none would: few addresses, used again and again, refusals
+ * and second tries, frees that fail, ranges whose pops are lost.
  */
 #ifndef TESTS_UNIT_TRACE_STORE_ANY_EVENTS_H
 #define TESTS_UNIT_TRACE_STORE_ANY_EVENTS_H

@@ -1,12 +1,12 @@
 /*
  * job_kit.h - a job: a journal, the writer that makes a database of it, and the events of stream.h.
  *
- *   job_open(&job, "name");   # the group's directory has name.vsj and name.db
- *   steps(&job, 10);          # each records a training step and drains it
- *   job_close(&job);
+ *      job_open(&job, "name");      # the group's directory has name.vsj and name.db
+ *      steps(&job, 10);             # each records a training step and drains it
+ *      job_close(&job);
  *
  * A test that changes the configuration calls job_journal, sets what it wants in the job, and calls
- * job_writer.  Questions to its database are those of db_kit.h.
+ * job_writer.
  */
 #ifndef TESTS_UNIT_TRACE_STORE_JOB_KIT_H
 #define TESTS_UNIT_TRACE_STORE_JOB_KIT_H

@@ -1,6 +1,6 @@
 /*
- * test_bad_hosts.c - what surrounds the database is not as it should be: a full disk, files of other people,
- * a host that closes our descriptors or opens our file with its own SQLite.
+ * test_bad_hosts.c - a full disk, files of other people, a host that closes our descriptors or opens our file
+ * with its own SQLite.
  */
 #define _GNU_SOURCE
 #include <errno.h>

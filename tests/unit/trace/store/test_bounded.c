@@ -1,7 +1,4 @@
-/*
- * test_bounded.c - a database with a limit (max_bytes) whose log a reader keeps from being folded in: that is
- * said, and the file is as it would be without.  What else holds of a limit is in test_fold.c.
- */
+/* test_bounded.c - a database with a limit (max_bytes) whose log a reader keeps from being folded in. */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 

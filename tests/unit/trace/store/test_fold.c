@@ -2,10 +2,9 @@
  * test_fold.c - what a file with a limit still says, and one that was killed: held against the undisturbed
  * file of the same events.
  *
- * Each job is made of the same events several times: without a limit, with a small one, and killed by SIGKILL
- * and recovered with either.  Totals, peaks and what lived must be equal with the limit and without it,
- * everything that is in full must be as it was, everything else must be counted, and the killed file must be
- * the undisturbed one row by row.
+ * Each job is made several times: without a limit, with a small one, and killed and recovered with either.
+ * Totals, peaks and what lived must be equal, what is in full must be as it was, all else must be counted,
+ * and the killed file must be the undisturbed one row by row.
  */
 #define _GNU_SOURCE
 #include <signal.h>

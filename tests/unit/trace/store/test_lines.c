@@ -2,7 +2,7 @@
  * test_lines.c - what the database says of a call stack: its owner, the line of the program's own code, the
  * layer, and for what was born in backward the line of the forward.
  *
- * Stacks are put into the journal frame by frame, as the recorder does, and asked for by the view `leak`.
+ * Stacks are put into the journal frame by frame, as the recorder does.
  */
 #define _GNU_SOURCE
 #include "job_kit.h"

@@ -1,6 +1,6 @@
 /*
- * test_oom_store.c - out-of-memory in the database: the live set found among the events, written out, written
- * while events are thinned, and completed after a kill is the same set, the one that the job itself knew.
+ * test_oom_store.c - the live set of an out-of-memory is the one that the job itself knew, whether found
+ * among the events, written out, or completed after a kill.
  */
 #define _GNU_SOURCE
 #include <signal.h>

@@ -2,10 +2,9 @@
  * test_resume.c - a recording whose writer is killed, or cut short, again and again is the one of a writer
  * that never was.
  *
- * Random events of every kind, on several threads and devices, go through two recordings: in one a single
- * writer takes them all, in the other the writer is left after any batch, as a kill leaves it, and the next
- * one goes on with what the database and the journal say.  Every table must be the same, row by row.  What a
- * ledger knows and the database does not tell shows here.
+ * Random events go through two recordings.  In one a single writer takes them all; in the other the writer is
+ * left after any batch, as a kill leaves it, and the next one goes on with what database and journal say.
+ * Every table must be the same, row by row: so what a ledger knows and the database does not tell shows here.
  */
 #define _GNU_SOURCE
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 /*
  * test_rows.c - the events that a batch writes: every number comes back as it was, at every width of SQLite's
- * records, behind gaps, in small batches and large ones, and whatever others do to the file meanwhile.
+ * records, whatever others do to the file meanwhile.
  */
 #define _GNU_SOURCE
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /*
- * test_recover.c - which files a recovery writes to, and what it leaves there: journals of killed processes
- * against databases that are gone, moved, copied, another run's, another user's, links, FIFOs.
+ * test_recover.c - which files a recovery writes to, and what it leaves there, where databases are gone,
+ * moved, copied, another run's, another user's, links, FIFOs.
  */
 #include <errno.h>
 #include <fcntl.h>
