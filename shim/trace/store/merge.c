@@ -13,52 +13,27 @@
 #include "internal.h"
 
 /* What a column holds.  Numbers move up by that kind's offset where they are above 0, as 0, negative numbers
- * and NULL say that there is none; STRINGS, STACKS and TENSORS become the ids that their names have. */
-enum moves { NUMBERS, KINDS, ACCESS_KINDS, OFFSETS, STRINGS = OFFSETS, STACKS, TENSORS };
+ * and NULL say that there is none; STRINGS, STACKS and TENSORS become the ids that their names have, PHASES
+ * the number that the phase of that name has. */
+enum moves { STAYS = -1, NUMBERS, KINDS, ACCESS_KINDS, OFFSETS, STRINGS = OFFSETS, STACKS, TENSORS, PHASES };
 
 static const struct {
-    const char *table, *columns; /* between spaces */
+    const char *columns, *tables; /* between spaces; NULL: of all tables */
     enum moves by;
 } moved[] = {
-    {"ev", " seq range mate ", NUMBERS},
-    {"ev", " kind ", KINDS},
-    {"ev", " stack ", STACKS},
-    {"amend", " seq by_seq ", NUMBERS},
-    {"access", " alloc_seq ", NUMBERS},
-    {"access", " kind ", ACCESS_KINDS},
-    {"access_kind", " id ", ACCESS_KINDS},
-    {"access_kind", " first_by last_by ", STRINGS},
-    {"framework_role", " alloc_seq ", NUMBERS},
-    {"live", " alloc_seq range ", NUMBERS},
-    {"live", " stack ", STACKS},
-    {"live", " tensor ", TENSORS},
-    {"mark", " upto_seq live_seq ", NUMBERS},
-    {"zone", " first_seq last_seq stretch ", NUMBERS},
-    {"stretch", " first_seq last_seq ", NUMBERS},
-    {"range_fold", " stretch ", NUMBERS},
-    {"range_fold", " name domain ", STRINGS},
-    {"rng", " id parent first_seq ", NUMBERS},
-    {"rng", " name domain ", STRINGS},
-    {"range_peak", " range ", NUMBERS},
-    {"peak", " seq ", NUMBERS},
-    {"peak_live", " alloc_seq peak_seq range ", NUMBERS},
-    {"peak_live", " stack ", STACKS},
-    {"peak_live", " tensor ", TENSORS},
-    {"oom", " seq range ", NUMBERS},
-    {"oom", " stack ", STACKS},
-    {"oom", " tensor ", TENSORS},
-    {"oom_live", " oom_seq alloc_seq range ", NUMBERS},
-    {"oom_live", " stack ", STACKS},
-    {"oom_live", " tensor ", TENSORS},
-    {"step", " seq ", NUMBERS},
-    {"moment", " seq ", NUMBERS},
-    {"moment", " name ", STRINGS},
-    {"sample", " seq ", NUMBERS},
-    {"pool_use", " pool ", STRINGS},
-    {"upper_bound", " from_seq to_seq ", NUMBERS},
-    {"mismatch", " seq ", NUMBERS},
-    {"kind", " id ", KINDS},
-    {"kind", " tensor ", TENSORS},
+    {" seq by_seq alloc_seq first_seq last_seq from_seq to_seq upto_seq live_seq oom_seq peak_seq ", NULL,
+     NUMBERS},
+    {" mate range parent stretch ", NULL, NUMBERS},
+    {" id ", " rng ", NUMBERS},
+    {" id ", " kind ", KINDS},
+    {" kind ", " ev ", KINDS},
+    {" id ", " access_kind ", ACCESS_KINDS},
+    {" kind ", " access ", ACCESS_KINDS},
+    {" domain first_by last_by pool ", NULL, STRINGS},
+    {" name ", " range_fold rng moment ", STRINGS},
+    {" stack ", NULL, STACKS},
+    {" tensor ", NULL, TENSORS},
+    {" phase first_phase last_phase ", NULL, PHASES},
 };
 
 /* The same in every file; copied as names are; or of a writer that goes on, which a file of several processes
@@ -71,17 +46,6 @@ static bool is_shared(const char *table)
             return true;
     return strncmp(table, "sqlite_", 7) == 0 || vs_store_points_has(table) || vs_merge_names_has(table);
 }
-
-/* Columns with the number of a phase, which is another one where the files name other phases. */
-static const struct {
-    const char *table, *columns;
-} phased[] = {
-    {"ev", " phase "},        {"live", " phase "},
-    {"zone", " phase "},      {"range_fold", " phase "},
-    {"rng", " phase "},       {"phase_stat", " phase "},
-    {"peak_live", " phase "}, {"oom", " phase "},
-    {"oom_live", " phase "},  {"access_kind", " first_phase last_phase "},
-};
 
 struct vs_merge {
     sqlite3 *db;
@@ -111,62 +75,61 @@ static bool holds(const char *words, const char *word)
     return strstr(words, spaced) != NULL;
 }
 
-/* Numbers of phases by their names; zone.held has them in lists of [phase, ...] (schema.sql). */
-static bool add_phase(struct vs_merge *m, const char *table, const char *column, const char *comma)
+static enum moves moves_of(const char *table, const char *column)
 {
-    if (!strcmp(table, "zone") && !strcmp(column, "held")) {
-        sqlite3_str_appendf(
+    for (size_t i = 0; i < sizeof moved / sizeof *moved; i++)
+        if (holds(moved[i].columns, column) && (!moved[i].tables || holds(moved[i].tables, table)))
+            return moved[i].by;
+    return STAYS;
+}
+
+static bool names_process(const char *table, const char *column)
+{
+    return !strcmp(column, "process") ||
+           (!strcmp(column, "id") && (!strcmp(table, "process") || !strcmp(table, "mark")));
+}
+
+/* What is above 0 moves up by OFFSET; of a limit and an overhead ev.mate is no number of an event
+ * (schema.sql). */
+static void add_number(struct vs_merge *m, const char *table, const char *column, int64_t offset)
+{
+    sqlite3_str_appendf(m->select, "CASE WHEN \"%w\" > 0", column);
+    if (!strcmp(table, "ev") && !strcmp(column, "mate"))
+        sqlite3_str_appendf(m->select, " AND op NOT IN (%d, %d)", VS_OP_LIMIT, VS_OP_OVERHEAD);
+    sqlite3_str_appendf(m->select, " THEN \"%w\" + %lld ELSE \"%w\" END", column, (long long)offset, column);
+}
+
+/* Where the files' phases have other numbers; zone.held has them in lists of [phase, ...] (schema.sql). */
+static void add_phase(struct vs_merge *m, const char *column)
+{
+    if (!strcmp(column, "held"))
+        sqlite3_str_appendall(
             m->select,
-            "%s(SELECT json_group_array(json_set(h.value, '$[0]', coalesce((SELECT new FROM temp.phase_of "
+            "(SELECT json_group_array(json_set(h.value, '$[0]', coalesce((SELECT new FROM temp.phase_of "
             "WHERE old = json_extract(h.value, '$[0]')), json_extract(h.value, '$[0]')))) "
-            "FROM json_each(held) h)",
-            comma);
-        return true;
-    }
-    for (size_t i = 0; i < sizeof phased / sizeof *phased; i++) {
-        if (strcmp(phased[i].table, table) != 0 || !holds(phased[i].columns, column))
-            continue;
-        sqlite3_str_appendf(m->select,
-                            "%scoalesce((SELECT new FROM temp.phase_of WHERE old = \"%w\"), \"%w\")", comma,
+            "FROM json_each(held) h)");
+    else
+        sqlite3_str_appendf(m->select, "coalesce((SELECT new FROM temp.phase_of WHERE old = \"%w\"), \"%w\")",
                             column, column);
-        return true;
-    }
-    return false;
 }
 
 static void add_column(struct vs_merge *m, const char *table, const char *column)
 {
+    static const enum vs_names names[] = {VS_NAMES_STRING, VS_NAMES_STACK, VS_NAMES_TENSOR};
     const char *comma = sqlite3_str_length(m->into) ? ", " : "";
+    enum moves by = moves_of(table, column);
     sqlite3_str_appendf(m->into, "%s\"%w\"", comma, column);
-    bool names_process = !strcmp(column, "process") ||
-                         (!strcmp(column, "id") && (!strcmp(table, "process") || !strcmp(table, "mark")));
-    if (names_process) { /* 0 in meta: of the file */
-        sqlite3_str_appendf(m->select, "%sCASE WHEN \"%w\" > 0 THEN \"%w\" + %lld ELSE \"%w\" END", comma,
-                            column, column, (long long)m->process - 1, column);
-        return;
-    }
-    if (m->other_phases && add_phase(m, table, column, comma))
-        return;
-    for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
-        if (strcmp(moved[i].table, table) != 0 || !holds(moved[i].columns, column))
-            continue;
-        if (moved[i].by >= OFFSETS) {
-            sqlite3_str_appendf(m->select, "%smoved_name(%d, \"%w\")", comma,
-                                moved[i].by == STRINGS  ? VS_NAMES_STRING
-                                : moved[i].by == STACKS ? VS_NAMES_STACK
-                                                        : VS_NAMES_TENSOR,
-                                column);
-            return;
-        }
-        /* of a limit and an overhead ev.mate is no number of an event (schema.sql) */
-        sqlite3_str_appendf(m->select, "%sCASE WHEN \"%w\" > 0", comma, column);
-        if (!strcmp(table, "ev") && !strcmp(column, "mate"))
-            sqlite3_str_appendf(m->select, " AND op NOT IN (%d, %d)", VS_OP_LIMIT, VS_OP_OVERHEAD);
-        sqlite3_str_appendf(m->select, " THEN \"%w\" + %lld ELSE \"%w\" END", column,
-                            (long long)m->by[moved[i].by], column);
-        return;
-    }
-    sqlite3_str_appendf(m->select, "%s\"%w\"", comma, column);
+    sqlite3_str_appendall(m->select, comma);
+    if (names_process(table, column)) /* 0 in meta: of the file */
+        add_number(m, table, column, m->process - 1);
+    else if (m->other_phases && (by == PHASES || !strcmp(column, "held")))
+        add_phase(m, column);
+    else if (by >= STRINGS && by <= TENSORS)
+        sqlite3_str_appendf(m->select, "moved_name(%d, \"%w\")", names[by - STRINGS], column);
+    else if (by >= NUMBERS && by < OFFSETS)
+        add_number(m, table, column, m->by[by]);
+    else
+        sqlite3_str_appendf(m->select, "\"%w\"", column);
 }
 
 static int copy_table(struct vs_merge *m, const char *table)
