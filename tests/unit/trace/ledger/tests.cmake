@@ -1,6 +1,5 @@
 vs_unit_test(ledger)
 vs_unit_test(ledger_managed)
-vs_unit_test(ledger_ranges)
 vs_unit_test(ledger_model)
 vs_unit_test(oom)
-vs_one_thread(ledger ledger_managed ledger_ranges ledger_model oom)
+vs_one_thread(ledger ledger_managed ledger_model oom)
