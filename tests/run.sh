@@ -287,10 +287,19 @@ fi
 if python_in=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))'); then
     PATH=$python_in:$PATH
 fi
-stage "build with gcc"
+stage "build with gcc, lint beside it" # where one of them has one processor's work, the other has company
+if wanted lint; then
+    beside "clang-format" check_format
+    beside "shellcheck" check_shell
+    beside "header guards" scripts/guards.py
+    beside "names in comments" scripts/comment_names.py
+fi
 what=(-DVRAMSCOPE_KERNELS_QUICK=ON) targets='' # without a GPU nothing runs the kernels' machine code; `full` and the packages have it whole
 [ ! -e /dev/nvidiactl ] && ! wanted full || what=() targets="all benches"
-step "build with gcc" env CC=gcc TARGETS="$targets" scripts/build.sh release "$include" "${what[@]}" || finish
+step "build with gcc" env CC=gcc TARGETS="$targets" scripts/build.sh release "$include" "${what[@]}"
+built=$?
+together
+[ $built = 0 ] || finish
 
 newest=''
 if wanted e2e || wanted full; then
@@ -314,17 +323,6 @@ elsewhere=(measuring/bench_ce_cpu arena/arena_measurements{,_torch} frameworks/{
     dry/{runtime_figures,launchers,budgets} cross_entropy/cross_entropy_operator measuring/oracle_comparison)
 # what reaches into PyTorch; the others have the older one
 with_newest=(frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} export/export_pytorch dry/{torch_agrees,ranks_alone,values_rules})
-if wanted lint; then
-    stage lint
-    step "clang-format" check_format
-    step "shellcheck" check_shell
-    step "header guards" scripts/guards.py
-    step "names in comments" scripts/comment_names.py
-fi
-if wanted unit; then
-    stage unit
-    unit_tests unit build/release
-fi
 # The other builds, beside what comes next, with what it leaves of the processors.  Those under the
 # sanitizers have what the unit tests link; that under the address sanitizer is clang's, for its warnings, its linker's
 # complaints and its sanitizer, which finds more undefined behaviour than gcc's.  The build without the arena compiles the
@@ -348,6 +346,10 @@ sanitizes=clang
 clang -fsanitize=address -x c -o /dev/null - <<<'int main(void) { return 0; }' 2>/dev/null || sanitizes=gcc
 ! wanted asan || build "with asan ($sanitizes)" CC=$sanitizes scripts/build.sh asan "$include" "${same[@]}"
 ! wanted tsan || build "with tsan" CC=gcc scripts/build.sh tsan "$include" "${same[@]}"
+if wanted unit; then
+    stage "unit, and other builds"
+    unit_tests unit build/release
+fi
 if wanted e2e; then
     stage "e2e, and other builds"
     tests=()

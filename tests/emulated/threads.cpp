@@ -59,8 +59,10 @@ struct Barrier {
 };
 
 struct Warp {
-    uint64_t value[32];
+    uint64_t value[2][32]; /* of this exchange and of the one before, which lanes may still read */
     Barrier barrier;
+
+    uint64_t *values() { return value[barrier.generation % 2]; }
 };
 
 struct Thread {
@@ -68,7 +70,11 @@ struct Thread {
     unsigned block, index;
     Warp *warp;
     unsigned generation; /* of the cluster's barrier, at which it arrived */
+    const Barrier *at;   /* where it waits for the generation after UNTIL; else NULL */
+    unsigned until;
     bool done;
+
+    bool waits() const { return done || (at && at->generation == until); }
 };
 
 struct Cluster {
@@ -94,8 +100,12 @@ void give_way()
 void wait_for(const Barrier &barrier, unsigned generation)
 {
     static const bool barriers = !getenv("EMULATED_NO_BARRIERS"); /* for a test of the test */
-    while (barriers && barrier.generation == generation)
-        give_way();
+    if (!barriers || barrier.generation != generation)
+        return;
+    now->at = &barrier;
+    now->until = generation;
+    give_way();
+    now->at = nullptr;
 }
 
 void run_thread()
@@ -118,13 +128,14 @@ void fill(Cluster *c, char *stacks)
     const unsigned warps = (c->block + 31) / 32;
     c->barrier = {c->size * c->block, 0, 0};
     c->blocks.assign(c->size, Barrier{c->block, 0, 0});
-    c->shared.assign(c->size, std::vector<char>(SHARED, 0x7b)); /* nobody clears it */
+    static const std::vector<char> garbage(SHARED, 0x7b); /* nobody clears it */
+    c->shared.assign(c->size, garbage);
     c->warps.assign(c->size * warps, Warp{{}, {32, 0, 0}});
     c->threads.resize(c->size * c->block);
     for (unsigned i = 0; i < c->threads.size(); i++) {
         const unsigned block = i / c->block, index = i % c->block;
         Warp *warp = &c->warps[block * warps + index / 32];
-        c->threads[i] = {first_stack(stacks + i * STACK), block, index, warp, 0, false};
+        c->threads[i] = {first_stack(stacks + i * STACK), block, index, warp, 0, nullptr, 0, false};
     }
 }
 
@@ -135,7 +146,7 @@ void run(Cluster *c, bool backwards)
     for (unsigned left = count; left > 0;)
         for (unsigned i = 0; i < count; i++) {
             now = &c->threads[backwards ? count - 1 - i : i];
-            if (now->done)
+            if (now->waits())
                 continue;
             emulated_switch(&scheduler, now->stack);
             left -= now->done;
@@ -150,7 +161,7 @@ void launch(void (*kernel)(const void *), const void *argument, unsigned grid, u
     if (stacks.size() < STACK * size * block + 16)
         stacks.resize(STACK * size * block + 16);
     char *aligned = stacks.data() + 15 - (reinterpret_cast<uintptr_t>(stacks.data()) + 15) % 16;
-    Cluster c;
+    static Cluster c; /* kept, too */
     static bool backwards;
     kernel_now = kernel;
     argument_now = argument;
@@ -206,22 +217,21 @@ void wait_for_cluster()
 uint64_t exchange(uint64_t value, unsigned from)
 {
     Warp *warp = now->warp;
-    warp->value[now->index % 32] = value;
+    uint64_t *values = warp->values();
+    values[now->index % 32] = value;
     wait_for(warp->barrier, warp->barrier.arrive());
-    const uint64_t got = warp->value[from];
-    wait_for(warp->barrier, warp->barrier.arrive());
-    return got;
+    return values[from];
 }
 
 unsigned ballot(bool vote)
 {
     Warp *warp = now->warp;
+    uint64_t *values = warp->values();
     unsigned votes = 0;
-    warp->value[now->index % 32] = vote;
+    values[now->index % 32] = vote;
     wait_for(warp->barrier, warp->barrier.arrive());
     for (unsigned lane = 0; lane < 32; lane++)
-        votes |= static_cast<unsigned>(warp->value[lane]) << lane;
-    wait_for(warp->barrier, warp->barrier.arrive());
+        votes |= static_cast<unsigned>(values[lane]) << lane;
     return votes;
 }
 

@@ -5,7 +5,10 @@ retain_graph, tied weights, autocast, checkpointing, strides, streams, errors.  
 """
 import itertools
 import os
+import runpy
+import shutil
 import sys
+import tempfile
 import threading
 import traceback
 
@@ -281,6 +284,29 @@ def test_a_scaler_s_scale_keeps_small_fp16_gradients():
     bad = distance(x.grad.double() / 65536, want[1])
     L.check()
     assert good < 2e-3 < bad, (good, bad)
+
+
+# ---- the library's place ----
+
+
+def test_the_library_is_found_in_an_installed_tree_and_in_a_source_tree():
+    named = os.environ.pop("LCE_LIBRARY", None)
+    try:
+        for python, lib in (("share/vramscope/python", "lib"), ("shim/framework/python", "build/release/lib")):
+            with tempfile.TemporaryDirectory() as folder:
+                module, library = os.path.join(folder, python, "vramscope/module.py"), os.path.join(folder, lib, "liblinear_cross_entropy.so")
+                os.makedirs(os.path.dirname(module)), os.makedirs(os.path.dirname(library))
+                shutil.copy(library_of.__file__, module)
+                there = runpy.run_path(module)
+                raises(RuntimeError, library, there["find"])
+                open(library, "w").close()
+                assert there["find"]() == library, there["find"]()
+        os.environ["LCE_LIBRARY"] = "/nowhere.so"
+        raises(RuntimeError, "is not at /nowhere.so: build it", there["find"])
+    finally:
+        os.environ.pop("LCE_LIBRARY", None)
+        if named:
+            os.environ["LCE_LIBRARY"] = named
 
 
 # ---- types and layouts ----
