@@ -1,8 +1,8 @@
 /*
  * device.h - what the kernels of kernels/cuda see of a GPU when they are compiled as C++ for this processor.
  *
- * Every CUDA thread is a coroutine (threads.h).  Those of a cluster run in turns, each until it waits at a
- * barrier or a warp's exchange, so a barrier that is missing shows: a thread is then ahead of all the others.
+ * Every CUDA thread is a coroutine (threads.h) that runs until it waits at a barrier or a warp's exchange, so
+ * a barrier that is missing shows: a thread is then ahead of all the others.
  */
 #ifndef TESTS_EMULATED_DEVICE_H
 #define TESTS_EMULATED_DEVICE_H

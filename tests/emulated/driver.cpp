@@ -1,8 +1,7 @@
 /*
- * driver.cpp - the few functions of the CUDA driver that the linear cross-entropy and its checks call, over
- * host memory: streams have their work done when it is put on them, and kernels are found by name in this
- * library.  For tests/e2e/cross_entropy/cross_entropy_emulated.sh alone; tests/simcuda is the driver that is
- * simulated in earnest.
+ * driver.cpp - the functions of the CUDA driver that the linear cross-entropy and its checks call, over host
+ * memory: work is done when it is put on a stream, and kernels are found by name in this library.  For
+ * cross_entropy_emulated.sh alone; dry/driver is the driver that is simulated in earnest.
  */
 #include <cuda.h>
 #include <dlfcn.h>

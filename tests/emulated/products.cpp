@@ -1,10 +1,9 @@
 /*
  * products.cpp - our own products (kernels/cuda/product.cu), whose instructions only compute capability 9.0
- * has, as loops that do what they say of themselves: sums in double, once for the whole grid.
+ * has, as loops made by their description: sums in double, once for the whole grid.
  *
- * Rows of the logits beyond the tokens that count are made NaN, up to the end of a cluster's tile; of what
- * lies in a tile's columns beyond the last class, exponentials are 0.  So whoever reads what is not there is
- * found out.  The tiles' sums and the format of exponentials are made here again, by their description.
+ * Rows of the logits beyond the tokens that count are NaN up to the end of a cluster's tile, and exponentials
+ * beyond the last class 0: so whoever reads what is not there is found out.
  */
 #include <cuda.h>
 #include <math.h>

@@ -1,8 +1,7 @@
 /*
  * threads.cpp - coroutines for the threads of a cluster, and what they wait for each other at.
  *
- * A barrier is a count and a generation: the last to arrive begins a new one, the others give way until they
- * see it.  The order of turns changes from cluster to cluster, so that no result hangs on it.
+ * The order of turns changes from cluster to cluster, so that no result hangs on it.
  */
 #include "threads.h"
 

@@ -1,11 +1,8 @@
 /*
- * tiles.cpp - of dinput's tiles, as its kernel deals them to clusters (product_tiles.cuh), all of k is
- * computed once, no two parts lie in the same place, none lies beyond the room that there is, and those which
- * are added up for a tile are its own, in the order of k.  Each part of a tile waits for another
- * number of its parts; of two parts the one for a cluster that begins first, or for an earlier turn of its
- * own.
- *
- * Without a GPU: the functions that each block calls are called here for each cluster of a grid.
+ * tiles.cpp - how dinput's kernel deals tiles to clusters (product_tiles.cuh), by the very functions that
+ * each block calls: all of k is computed once, parts do not overlap and lie in the room that there is, those
+ * added up for a tile are its own, in the order of k.  Each part of a tile waits for another number of its
+ * parts, and only for one of a cluster that begins first, or of an earlier turn of its own.
  */
 #include <cuda.h>
 #include <cstdio>

@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
-"""damage.py COUNT [SEED] - commands on damaged databases, journals and ELF files: whatever the bytes, an answer or one error.
-
-Each time a good file is copied, something in it is spoiled (bits, blocks, its length), and a command reads it.  It must
-end by itself, within 60 seconds and 2 GiB, by no signal, with an exit status that it has, and say no more than a few
-lines on stderr.
+"""damage.py COUNT [SEED] - commands on spoiled databases, journals and ELF files: whatever the bytes, an answer or an error of a few lines, within
+60 seconds and 2 GiB.
 """
 import os
 import pathlib

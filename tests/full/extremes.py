@@ -1,12 +1,9 @@
 #!/usr/bin/env python3
-"""extremes.py COUNT [SEED] - commands on a recording whose numbers are impossible: whatever they are, an answer or one line.
+"""extremes.py COUNT [SEED] - commands on a recording whose numbers are impossible: whatever they are, an answer or one line, and none that is not
+true (out of memory, of a small recording).
 
-In a copy of a real recording (an H200's) a column of integers of one table gets, in one row, in some or in all, a number at the
-edge of what some type holds: 0, -1, 2^31 - 1, 2^31, 2^32 - 6, 2^32 - 1, 2^63 - 1.  Each command that reads a recording must then end by itself,
-within 10 seconds of a processor and 1 GiB, by no signal, with an exit status that it has, say no more than one line that is an error, and none
-that is not true: the recording is small, so the machine is not out of memory.
-
-COUNT 0: every column with every number, in all rows, and every command.  Otherwise, after what was once wrong, COUNT of them.
+A column of integers of a real recording gets, in one row, in some or in all, a number at the edge of what some type holds.  COUNT 0: every column
+with every number, in all rows, and every command; otherwise, after what was once wrong, COUNT of them.
 """
 import lzma
 import os

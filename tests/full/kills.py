@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
-"""kills.py COUNT [SEED] - random programs killed at any moment, and the commands that complete their files killed as well.
-
-Each program of tests/oracle is ended by SIGKILL; then `vramscope report` or `recover` is started up to three times and
-killed, too.  The next report must find everything that was in the journal: the independent oracle holds the file
-against itself, its rows are numbered without a gap, nothing is lost, and a second report says the same.
+"""kills.py COUNT [SEED] - random programs (tests/oracle) killed at any moment, and the commands that complete their files killed as well, up to three
+times.  The next report must find everything that was in the journal, as the independent oracle says, and a second one the same.
 """
 import os
 import pathlib

@@ -1,7 +1,5 @@
-"""other_browsers.py - Firefox and WebKitGTK, driven as tests/e2e/lib/browser.py drives Chromium: the same pages, the same calls.
-
-Both speak WebDriver's commands: Firefox by its own Marionette socket (geckodriver is not needed), WebKitGTK's MiniBrowser by WebKitWebDriver,
-which wants a display (Xvfb where there is none).  WebKitGTK has Safari's engine, and is not Safari.
+"""other_browsers.py - Firefox and WebKitGTK, driven as tests/e2e/lib/browser.py drives Chromium: by WebDriver's commands over Firefox's Marionette
+socket, and by WebKitWebDriver, which wants a display (Xvfb where there is none).
 """
 import base64
 import json

@@ -1,16 +1,9 @@
 #!/bin/bash
-# packages.sh - the wheel and the Debian package as users get them: built, looked at by the tools that judge such things, and
-# tried in a bare root.
+# packages.sh - the wheel and the Debian package: built, judged by auditwheel and lintian, installed by pip, uv and pipx, and tried in a bare root of
+# Debian's essential packages.
 #
-#   tests/full/packages.sh
-#
-#   wheel   auditwheel gives it the tag that it has and finds nothing to repair; pip, `pip install --target`, uv and pipx install it
-#   deb     lintian has nothing to say
-#   both    in a root of Debian's essential packages alone: installed, a program recorded on the simulated driver, reported, removed
-#
-# auditwheel, uv and pipx come from PyPI into a folder that goes away.  What is missing (a tool, a network, the right to
-# chroot) is said, and then the test counts as skipped unless something failed.  Takes some five minutes, most of it for the
-# fused loss's kernels and the root.  KEEP_ROOT=DIR keeps the root there, to be looked at, and takes it again.
+# What is missing (a tool, a network, the right to chroot) is said, and then the test counts as skipped unless something failed.  Five minutes.
+# KEEP_ROOT=DIR keeps the root there, and takes it again.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 BUILD=$(cd "${BUILD:-build/release}" && pwd) || exit 1

@@ -1,8 +1,8 @@
-"""types_judge.py NAME BASE.db LOG CHANGED.db VRAMSCOPE [PLAIN.db] - puts the types and shapes of LOG into BASE.db, whose blocks are the CPU's and
-have none, and holds `whatif --edit=types=bf16` of it against the peak of CHANGED.db; see types_predicted.sh.
+"""types_judge.py NAME BASE.db LOG CHANGED.db VRAMSCOPE [PLAIN.db] - gives the CPU's blocks of BASE.db the types and shapes of LOG, and holds
+`whatif --edit=types=bf16` of it against the peak of CHANGED.db.
 
-PLAIN.db: the same program without the log, whose call stacks are its own; its blocks, which are as large in the same order, get the types of
-BASE.db's."""
+PLAIN.db: the same program without the log, whose call stacks are its own; its blocks get the types of BASE.db's, in their order.
+"""
 import bisect
 import difflib
 import json

@@ -1,7 +1,6 @@
 #!/bin/bash
-# types_predicted.sh - what `whatif --edit=types=bf16` says of three real PyTorch programs in fp32, and under autocast, holds when they
-# are run in bf16: the measured peak lies in the interval.  On the CPU, whose blocks have no element types: these are written down by the
-# program.  Of programs of which it writes down too few of the bytes the change may be refused.
+# types_predicted.sh - `whatif --edit=types=bf16` of three real PyTorch programs, in fp32 and under autocast, holds their peak in bf16, or is refused
+# where too few types are known.  On the CPU, whose blocks have no types: the program writes them down.
 here=$(cd "$(dirname "$0")" && pwd)
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import torch' 2>/dev/null || { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }

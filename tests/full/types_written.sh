@@ -1,7 +1,6 @@
 #!/bin/bash
-# types_written.sh - what `whatif --edit=types=bf16` says of models of Hugging Face's whose attention is written in Python holds when they are run
-# in bf16: some ask a softmax for fp32, some do not, and some make their queries fp32.  No recording says which, so the interval has room for all
-# three.  On the CPU, whose blocks have no element types: those are written down in another run, block by block.  MODELS: these alone.
+# types_written.sh - `whatif --edit=types=bf16` holds of models of Hugging Face's whose attention is written in Python.  Some ask a softmax for fp32,
+# some do not, some make their queries fp32; no recording says which, so the interval has room for all three.  MODELS: these alone.
 here=$(cd "$(dirname "$0")" && pwd)
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import torch, transformers' 2>/dev/null || { echo "SKIPPED: $python has no torch with transformers (TEST_PYTHON names one that has)"; exit 77; }

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
-"""versions.py [--write] [VERSION...] - what works with which version of PyTorch, as far as it can be tried without a GPU.
+"""versions.py [--write] [--page] [VERSION...] - what works with which version of PyTorch, as far as it can be tried without a GPU.
 
-Fetches each version (scripts/torch.sh), runs the end-to-end tests of what reaches into PyTorch with it, and holds what came out
-against tests/data/golden/versions.txt: a column a version, a row a test or a contract (shim/core/contracts.def).  --write puts it there,
-and into docs/coverage.md.  --page only holds the page against that file.  What was not fetched before is removed again.
-
-A version that came out since is a word more in VERSIONS; which these are is said at the end.
+Runs the end-to-end tests of what reaches into PyTorch with each version (scripts/torch.sh), and holds the results against
+tests/data/golden/versions.txt.  --write puts them there and into docs/coverage.md; --page only holds the page against that file.  What was not
+fetched before is removed again.  A version that came out since is a word more in VERSIONS; which these are is said at the end.
 """
 import concurrent.futures
 import os

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""view_big.py EVENTS [KEEP_DIR] - the page of a long recording: EVENTS made-up events (ten million in `full`) are at most
-40 MiB of HTML, the first picture of all of them is there within 2 s, and a pan over 2000 blocks in sight takes 33 ms of
-the processor or less in 95 of 100 frames, a pixel read back each time.  Prints the figures, those by the clock as well;
-without Chromium only the page is looked at.
+"""view_big.py EVENTS [KEEP_DIR] - the page of a long recording (ten million events in `full`): at most 40 MiB of HTML, its first picture within 2 s,
+and a pan over 2000 blocks takes 33 ms of the processor or less in 95 of 100 frames.  Without Chromium only the page's size is looked at.
 """
 import argparse
 import os

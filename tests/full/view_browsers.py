@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The page of `vramscope view` in Firefox and in WebKitGTK (Safari's engine; Safari itself is not to be had here): all that tests/e2e/cli/view_browser.py
-asks in Chromium.  A browser that is not there is skipped, and said; with none of them the test is.  Frame times are printed, not judged."""
+"""view_browsers.py - all that tests/e2e/cli/view_browser.py asks in Chromium, in Firefox and in WebKitGTK (Safari's engine).  Frame times are
+printed, not judged.
+"""
 import pathlib
 import shutil
 import sys

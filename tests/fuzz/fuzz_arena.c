@@ -1,9 +1,9 @@
 /*
  * fuzz_arena.c - any sequence of operations leaves the arena right, also where calls of the driver fail.
  *
- * The first four bytes choose the device's size, how far it is behind, and which call fails.  Three bytes
- * make an operation. The backing and the reference are the unit tests' (arena_kit.h): what is wrong aborts.
- * Byte 3 also says which streams get queues of another kind.
+ * The first four bytes choose the device's size, how far it is behind, which call fails, and which streams
+ * get queues of another kind.  Three bytes make an operation.  Backing and reference are arena_kit.h's, which
+ * aborts at what is wrong.
  */
 #include "unit/arena/arena_check.h"
 

@@ -1,9 +1,6 @@
 /*
  * fuzz_elf.c - objects in which anything may stand: names and lines out of a file (elf_names.h), program
- * headers and build-id out of memory (loader.h).
- *
- * The good object to spoil is this program's own first pages and a small library, whatever the first byte
- * says.
+ * headers and build-id out of memory (loader.h).  The good ones are this program's first pages and a library.
  */
 #define _GNU_SOURCE
 #include <link.h>

@@ -1,9 +1,6 @@
 /*
- * fuzz_pickle.c - pickles in which anything may stand: the unpickler, the snapshot that is made of its
- * values, the way back to the start; and, where the first byte says so, all of `import` into a database.
- *
- * The good pickle to spoil is a small snapshot: two devices, one of them with an expandable segment; memory
- * of the host, an annotated block, an optimizer's marked step.
+ * fuzz_pickle.c - pickles in which anything may stand: the unpickler, the snapshot made of its values; and,
+ * where the first byte says so, all of `import`.  The good pickle is a small snapshot of two devices.
  */
 #include "kit.h"
 

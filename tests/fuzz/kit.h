@@ -1,8 +1,8 @@
 /*
- * kit.h - what the fuzz targets share: a directory of their own, files of bytes, a recording to spoil.
+ * kit.h - what the fuzz targets share: a directory, files of bytes, a recording to spoil.
  *
- * A hostile file made of nothing but noise dies at the first check.  So most inputs are patches to a file
- * that was good: twelve bytes each, four that say where and up to eight that are written there.
+ * Noise alone dies at the first check, so most inputs are patches to a good file: twelve bytes each, four
+ * that say where and up to eight that are written there.
  */
 #ifndef TESTS_FUZZ_KIT_H
 #define TESTS_FUZZ_KIT_H

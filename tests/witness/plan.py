@@ -1,12 +1,12 @@
 """plan.py - from a recording under the witness (witness.c): when each block was idle, as numbers of births and work.
 
-    plan.py make DB LOG PLAN [N]    writes PLAN for the second run, and prints what is in it.  N: also takes one block away one use too early,
-                                    which the program must die of; the Nth that promises it.  A use by a kernel with few parameters is one; a
-                                    large structure may only hold an address that somebody left there
+    plan.py make DB LOG PLAN [N]    writes PLAN for the second run.  N: also takes one block away one use too early, which the program must die of;
+                                    the Nth that promises it: its use is by a kernel with few parameters, as a large structure may only hold an
+                                    address that somebody left there
     plan.py same LOG LOG            exit status 1 where two runs did not make the same births and work
 
-A block is idle from its birth to its first use, in the longest pause that the ledger knows, and from its last use to its free.  What the
-ledger says may have been used unseen (block_use.unseen) is left alone, as `vramscope waste` does.
+A block is idle from its birth to its first use, in its longest pause, and from its last use to its free.  What may have been used unseen
+(block_use.unseen) is left alone, as `vramscope waste` does.
 """
 import bisect
 import collections

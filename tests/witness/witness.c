@@ -1,10 +1,10 @@
 /*
- * witness.c - a provider (provider/provider.h) that takes memory away while it is said to lie idle.
+ * witness.c - a provider (provider/provider.h) that holds the access ledger against the device: it takes
+ * memory away while the ledger says that it lies idle.
  *
- * In a library of its own it stands in the arena's place (VRAMSCOPE_ALLOCATOR=arena), and holds what the
- * access ledger says against the device itself: a program runs twice, and the second time each block is
- * inaccessible whenever the recording of the first run says that the device does not use it.  If it uses
- * it all the same, the program dies of it.
+ * In the arena's place (VRAMSCOPE_ALLOCATOR=arena), a program runs twice, and must do the same in both runs.
+ * The second time each block is inaccessible whenever the recording of the first says that the device does
+ * not use it; if it does, the program dies of it.
  *
  *      run 1   a log of births and of work       plan.py: recording + log --> plan
  *      run 2   plan: of birth 17, [0, 203) and [1101, end) inaccessible
@@ -13,14 +13,9 @@
  *      ├── no access ─────┤├── access ────────┤├── no access ───────────┤
  *
  * Births are cuMemAlloc's of 2 MiB or more, and those of any size during a capture; work is every launch,
- * copy, fill and launch of a graph, each numbered from 1 in the order of the program's calls, so the program
- * must do the same in both runs. Every block has physical memory and addresses of its own, and an unmapped
- * stretch behind it; there are no alias mappings.  Before access is taken away the context is waited for, so
- * all that was enqueued has run.
- *
- * A freed block's memory serves later blocks of its size; that of blocks which were born during a capture
- * serves nobody again, since graphs may use it.  Smaller requests, other devices' and other ways to allocate
- * are the driver's.
+ * copy, fill and launch of a graph; both are numbered from 1 in the order of the program's calls.  Every
+ * block has addresses of its own and an unmapped stretch behind it.  The context is waited for before access
+ * is taken away.  A block that was born during a capture serves nobody again, since graphs may use it.
  *
  *      WITNESS_LOG=FILE    births and work go there: struct entry
  *      WITNESS_PLAN=FILE   lines "birth size from to": access is taken after work FROM (0: at birth), and

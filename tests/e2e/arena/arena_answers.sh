@@ -1,6 +1,5 @@
 #!/bin/bash
-# Some nine hundred answers about memory (attributes, ranges, errors, copies, figures) are the same whoever serves it: the program
-# of tests/gpu/arena_driver.sh, here on the simulated driver.
+# Nine hundred answers about memory are the same whoever serves it: the program of tests/gpu/arena_driver.sh on the simulated driver.
 . "$(dirname "$0")/../lib/lib.bash"
 source=$(dirname "$0")/../../gpu/arena/answers.c
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")

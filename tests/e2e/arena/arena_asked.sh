@@ -1,6 +1,5 @@
 #!/bin/bash
-# Who asks for the arena gets it, or is told in one line that he does not: PyTorch that keeps its own allocator, the Python hook of
-# workers, values that make no sense.
+# Who asks for the arena gets it, or is told in one line that he does not.
 . "$(dirname "$0")/../lib/lib.bash"
 export SIMCUDA_BANNER=0 SIMCUDA_CAPACITY=1GiB
 new_run

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Under VRAMSCOPE_ALLOCATOR=arena every byte counts once, whoever gives the blocks: a plain program, a caching allocator on top of
-# it, one that caches nothing.  No event has more allocated than reserved; what is reserved is what the device gave.  After a
-# kill too.
+# Under the arena every byte counts once, whoever gives the blocks.  No event has more allocated than reserved; what is reserved is what the device
+# gave.  After a kill too.
 . "$(dirname "$0")/../lib/lib.bash"
 shim_env=(VRAMSCOPE_ALLOCATOR=arena)
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every driver function that the arena calls fails, at its first call, its second, ...: the program gets the error that the real
-# call would have given, or memory; words are right, and all memory is given back in the end.
+# Every driver function that the arena calls fails, at its first call, its second, ...: the program gets memory or the error that the real call would
+# have given, words are right, and all memory is given back in the end.
 . "$(dirname "$0")/../lib/lib.bash"
 here=$(dirname "$0")/../../..
 

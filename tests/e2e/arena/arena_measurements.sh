@@ -1,6 +1,6 @@
 #!/bin/bash
-# What tests/gpu measures of the arena, as far as it goes without a GPU: the stress finds reuse that is planted and nothing
-# else, tables and the plot are what the figures say, and a GPU that is not there is said.
+# What tests/gpu measures of the arena, as far as it goes without a GPU: the stress finds planted reuse and nothing else, tables and the plot are what
+# the figures say.
 . "$(dirname "$0")/../lib/lib.bash"
 gpu=$(cd "$(dirname "$0")/../../gpu" && pwd)
 scripts=$(cd "$(dirname "$0")/../../../scripts" && pwd)

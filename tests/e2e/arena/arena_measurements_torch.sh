@@ -1,6 +1,5 @@
 #!/bin/bash
-# What tests/gpu measures of the arena with PyTorch, as far as it goes without a GPU: workers take turns and give equal losses,
-# a sweep has all its points, the stress does what it says.
+# What tests/gpu measures of the arena with PyTorch, as far as it goes without a GPU.
 . "$(dirname "$0")/../lib/lib.bash"
 gpu=$(cd "$(dirname "$0")/../../gpu" && pwd)
 export PYTHONDONTWRITEBYTECODE=1

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Memory of an arena in other processes: the words are the same, whoever opens it and however it lies; what was freed, or is of a
-# process that is gone, cannot be opened, and nothing hangs.
+# Memory of an arena has the same words in other processes; what was freed, or is of a process that is gone, cannot be opened, and nothing hangs.
 . "$(dirname "$0")/../lib/lib.bash"
 new_run
 file=$run/handles

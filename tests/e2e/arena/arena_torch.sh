@@ -1,6 +1,5 @@
 #!/bin/bash
-# The functions that PyTorch is given, driven as PyTorch does: streams, other streams' use, pools of graphs, out of memory,
-# threads, fork; and the record says to the byte what torch's own counter would.
+# The functions that PyTorch is given, driven as PyTorch does; the record says to the byte what torch's own counter would.
 . "$(dirname "$0")/../lib/lib.bash"
 
 # in_arena PROGRAM [PART]: it prints peak, live, blocks, frees

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A PyTorch that is otherwise than those that were tried: it keeps its own allocator, which one line says and the recording knows, and
-# the program goes on.  Where a program takes the arena's functions all the same, no refusal becomes an address.
+# A PyTorch that is otherwise than those that were tried keeps its own allocator, which one line and the recording say.  A program that takes the
+# arena's functions all the same never gets a refusal as an address.
 . "$(dirname "$0")/../lib/lib.bash"
 has_arena || skip "a build without the arena"
 torch=$dir/python/torch

@@ -1,6 +1,6 @@
 #!/bin/bash
-# PyTorch on the CPU, whose allocator asks the arena for what it cannot have: each refusal becomes an error that Python catches, in a
-# program that PyTorch's functions were given to and in one that took them itself, with a C++ stack asked for and without.
+# PyTorch on the CPU, whose allocator asks the arena for what it cannot have (raise_on_cpu.c): each refusal becomes an error that Python catches, in a
+# program that was given PyTorch's functions and in one that took them itself.
 . "$(dirname "$0")/../lib/lib.bash"
 find_torch
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")

@@ -1,9 +1,6 @@
-"""Runs a program that wants a GPU on the CPU, so that what it does around PyTorch can be tested where there is none.
+"""cuda_on_cpu.py PROGRAM ARGUMENTS... - runs a program that wants a GPU on the CPU, so that what it does around PyTorch can be tested.
 
-    cuda_on_cpu.py PROGRAM ARGUMENTS...
-
-"cuda" as a device means the CPU; streams and events exist and order nothing.  Memory is counted as nothing.
-No figure of such a run means anything.
+"cuda" means the CPU; streams and events order nothing, memory is counted as nothing, and no figure means anything.
 """
 import os
 import runpy

@@ -1,10 +1,5 @@
 // link: cuda
-/*
- * prog_arena.c - what a program may rely on of cuMemAlloc and cuMemFree, whoever serves them.
- *
- * Words survive, blocks do not overlap, a free waits for the device, the driver's errors are the driver's,
- * and a device that runs full has room again once blocks were freed, however the room lies.
- */
+/* prog_arena.c - what a program may rely on of cuMemAlloc and cuMemFree, whoever serves them. */
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,11 +1,5 @@
 // link: cuda
-/*
- * prog_arena_async.c - what a program may rely on of stream-ordered memory, whoever serves it.
- *
- * Streams fill blocks and read them back without anybody waiting; blocks are freed on other streams, and by
- * cuMemFree; streams end and their handles come again; a capture goes on while others allocate and free.  A
- * block is one block to who asks for its range, and counts in its pool's figures.
- */
+/* prog_arena_async.c - what a program may rely on of stream-ordered memory, whoever serves it. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,13 +1,12 @@
 // link: cuda
 /*
  * prog_arena_faults FUNCTION ERROR HOW - FUNCTION of the driver fails once, at its first call, its second,
- * and so on until it is not called so often; each time a program that goes on is played, in a process of its
- * own.
+ * and so on until it is not called so often; each time in a process of its own, which goes on.
  *
- * HOW: sync (cuMemAlloc, cuMemFree), async (three streams), or both in turns.  What must hold: a call that
- * fails fails with ERROR or for lack of memory; no word of a block is ever another's; what could not be freed
- * is freed the second time; in the end all memory is back, but for the one granule whose release failed.
- * Prints how often it failed, and how often the program noticed.
+ * HOW: sync (cuMemAlloc, cuMemFree), async (three streams), or both in turns.  A call may fail with ERROR or
+ * for lack of memory; no word of a block is ever another's; what could not be freed is freed the second time;
+ * in the end all memory is back, but for the one granule whose release failed.  Prints how often it failed,
+ * and how often the program noticed.
  */
 #include "prog.h"
 

@@ -1,10 +1,8 @@
 // link: cuda
 /*
- * prog_arena_idle.c - a program that is past its peak: 256 MiB live and freed, then many small blocks, one at
- * a time.
- *
- * The arena gives back what nobody needed in a window of 65536 frees, so that takes two windows.  Most of
- * that time is not recorded: it would be a burst of more events than a ring holds, and nobody asks for them.
+ * prog_arena_idle.c - a program that is past its peak: 256 MiB live and freed, then many small blocks, one
+ * at a time, over the two windows of 65536 frees that the arena waits.  Most of that is not recorded: it
+ * would be a burst of more events than a ring holds.
  */
 #include "prog.h"
 #include "vramscope.h"

@@ -1,10 +1,10 @@
 // link: cuda
 /*
- * prog_arena_liar - a handle of one who says of his memory what is not so: an error for who opens it, and
- * nothing of it stays.
+ * prog_arena_liar - opens a handle whose exporter says of his memory what is not so: an error, and nothing of
+ * it stays.
  *
- * A child of no arena answers in an exporter's place; the number of the block in the handle says what with.
- * It knows what stands in a handle and goes over the socket (shim/arena/share/share.h, passing.h).
+ * A child answers in an exporter's place, with what the number of the block in the handle says.  It knows
+ * the handle and the socket's protocol (shim/arena/share/share.h, passing.h).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

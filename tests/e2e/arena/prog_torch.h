@@ -1,7 +1,6 @@
 /*
- * prog_torch.h - PyTorch's side of the allocator that vramscope gives it: the functions, found by name; and a
- * count of what a program holds, as torch's own would be.  At its end a program prints what the record must
- * say: peak, live, blocks, frees.
+ * prog_torch.h - PyTorch's side of the allocator that vramscope gives it: the functions, found by name, and
+ * what the record must say at the end: peak, live, blocks, frees.
  */
 #ifndef TESTS_E2E_ARENA_PROG_TORCH_H
 #define TESTS_E2E_ARENA_PROG_TORCH_H

@@ -1,15 +1,11 @@
 // link: cuda
 /*
- * prog_uncached.c - an allocator that caches nothing: each block is an allocation of the driver's, on two
- * threads.
+ * prog_uncached silent|told BLOCKS [kill] - an allocator that caches nothing, on two threads: each block is
+ * an allocation of the driver's, of a whole size.
  *
- *      prog_uncached silent|told BLOCKS [kill]
- *
- * silent: it reports nothing, as PyTorch does with PYTORCH_NO_CUDA_MEMORY_CACHING=1.  told: it reports every
- * block through PyTorch's function as well, with the totals, so that each is seen twice.  The sizes are
- * whole: what a framework says of a block is what it asked the driver for.
- *
- * Prints "allocations frees allocated max_allocated" at the end, or just before it kills itself.
+ * silent: it reports nothing, as PyTorch with PYTORCH_NO_CUDA_MEMORY_CACHING=1.  told: it reports every
+ * block as well, with the totals, so that each is seen twice.  Prints "allocations frees allocated
+ * max_allocated" at the end, or just before it kills itself.
  */
 #define _GNU_SOURCE
 #include "prog.h"

@@ -1,7 +1,6 @@
 /*
- * raise_on_cpu.c - preloaded beside the shim: where PyTorch makes a tensor on the CPU its C++ asks for the
- * allocator, and here, once, the arena is asked for what it cannot have.  What is thrown then goes the way
- * through torch that it goes on a GPU.
+ * raise_on_cpu.c - preloaded beside the shim: where PyTorch makes a tensor on the CPU, the arena is asked,
+ * once, for what it cannot have.  What is thrown goes the way through torch that it goes on a GPU.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,5 @@
-"""cross_entropy_binding.py [cpu|cuda] [PATTERN] - vramscope.linear_cross_entropy is F.cross_entropy for autograd.
-
-Losses and gradients against PyTorch in double precision, and the manners that people expect of a function in PyTorch:
-retain_graph, tied weights, autocast, checkpointing, strides, streams, errors.  BINDING names its folder.
+"""cross_entropy_binding.py [cpu|cuda] [PATTERN] - vramscope.linear_cross_entropy is F.cross_entropy for autograd: losses and gradients against
+PyTorch in double precision, and the manners that people expect of a function.  BINDING names its folder.
 """
 import itertools
 import os

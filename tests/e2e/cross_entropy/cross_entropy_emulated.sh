@@ -1,8 +1,8 @@
 #!/bin/bash
-# The CUDA back end of the linear cross-entropy, kernels and all, emulated on this processor (tests/emulated), under the
-# very test that runs on a GPU.  Then the same with the emulation's barriers taken out: the test must notice.
+# The CUDA back end of the linear cross-entropy, emulated on this processor (tests/emulated), under the very test that runs on a GPU.  Without the
+# emulation's barriers the test must fail.
 #
-#   cross_entropy_emulated.sh [all]      without `all` the groups of checks that take half a minute together
+#   cross_entropy_emulated.sh [all]      without `all` a part of the checks
 set -u
 : "${BUILD:?BUILD is the build directory}"
 BUILD=$(cd "$BUILD" && pwd)

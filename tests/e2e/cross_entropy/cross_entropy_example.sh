@@ -1,6 +1,6 @@
 #!/bin/bash
-# The example of the linear cross-entropy builds from the installed tree as its first lines say, without a warning, and
-# trains; the header is good C and C++ by itself; the manual page knows every function and flag.
+# The example of the linear cross-entropy builds from the installed tree as its first lines say, and trains; the header is good C and C++; the manual
+# page knows every function and flag.
 set -u
 : "${BUILD:?BUILD is the build directory}"
 source=$(cd "$(dirname "$0")/../../.." && pwd)

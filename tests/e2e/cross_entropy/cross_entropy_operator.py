@@ -1,5 +1,5 @@
-"""cross_entropy_operator.py [cpu|cuda] [PATTERN] - the loss as an operator of PyTorch: what torch.compile, torch.func, autocast
-and torch.library's own checks ask of one.  BINDING names the folder of the package vramscope.
+"""cross_entropy_operator.py [cpu|cuda] [PATTERN] - the loss as an operator: what torch.compile, torch.func, autocast and torch.library ask of one.
+BINDING names the folder of the package vramscope.
 """
 import itertools
 import os

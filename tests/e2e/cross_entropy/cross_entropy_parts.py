@@ -1,7 +1,5 @@
-"""cross_entropy_parts.py [cpu|cuda] [PATTERN] - the loss of an output layer whose rows several processes have between them (RANKS, default 2).
-
-All have the same input and labels, and a part of the weight; losses, entropies and gradients are those of PyTorch in
-double precision in one process that has the whole weight.  BINDING names the folder of the package vramscope.
+"""cross_entropy_parts.py [cpu|cuda] [PATTERN] - the loss of an output layer whose rows RANKS processes (2) have between them is PyTorch's in double
+precision in one process that has the whole weight.  BINDING names the folder of the package vramscope.
 """
 import itertools
 import os

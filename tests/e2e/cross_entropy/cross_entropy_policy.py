@@ -1,7 +1,5 @@
-"""cross_entropy_policy.py [cpu|cuda] [PATTERN] - temperature, log-probabilities and entropies: what policy gradients need.
-
-Values and gradients against PyTorch in double precision, in every regime of the softmax.  BINDING names the folder of the
-package vramscope.
+"""cross_entropy_policy.py [cpu|cuda] [PATTERN] - temperature, log-probabilities and entropies against PyTorch in double precision, in every regime of
+the softmax.  BINDING names the folder of the package vramscope.
 """
 import itertools
 import os

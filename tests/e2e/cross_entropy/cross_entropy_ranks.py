@@ -1,7 +1,5 @@
-"""cross_entropy_ranks.py [cpu|cuda] [PATTERN] - the loss where two processes train together: DDP, FSDP2, sharded weights.
-
-Each test runs in both processes, on data of their own, and holds the gradients against PyTorch's loss in one process that
-has all the data.  BINDING names the folder of the package vramscope.
+"""cross_entropy_ranks.py [cpu|cuda] [PATTERN] - the loss where two processes train together: gradients are those of PyTorch's loss in one process
+that has the data of both.  BINDING names the folder of the package vramscope.
 """
 import os
 import sys

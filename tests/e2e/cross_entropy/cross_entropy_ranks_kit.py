@@ -1,6 +1,5 @@
-"""cross_entropy_ranks_kit.py - processes that run the tests of a file together, on the CPU or a GPU each.
-
-Two, or as many as RANKS says.  With ONE_GPU=1 they share the first GPU and talk through Gloo; NCCL refuses that.
+"""cross_entropy_ranks_kit.py - RANKS processes (2) that run the tests of a file together, on the CPU or a GPU each.  With ONE_GPU=1 they share the
+first GPU and talk through Gloo; NCCL refuses that.
 """
 import os
 import runpy

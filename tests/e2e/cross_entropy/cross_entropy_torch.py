@@ -1,7 +1,5 @@
-"""cross_entropy_torch.py LIBRARY - the linear cross-entropy is torch.nn.functional.cross_entropy, corner cases and all.
-
-The reference and the CPU back end against PyTorch in double precision: losses and gradients, for every combination of
-smoothing, weights, ignored tokens, reduction; NaN where PyTorch has NaN.
+"""cross_entropy_torch.py - the reference of the linear cross-entropy, and the CPU back end of LCE_LIBRARY, against torch.nn.functional.cross_entropy
+in double precision: losses and gradients, NaN where PyTorch has NaN.  FULL: every combination of options.
 """
 import itertools
 import os

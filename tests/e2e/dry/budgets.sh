@@ -1,6 +1,6 @@
 #!/bin/bash
-# Budgets without a GPU: `check` of a dry run's recording, and pytest --vramscope --vramscope-dry, hold a program and its tests against limits; the
-# example for GitHub Actions does what it says, its steps run here in their order but for those that install.
+# `check` of a dry run's recording, and pytest --vramscope --vramscope-dry, hold a program and its tests against limits.  The steps of the example
+# for GitHub Actions run here, but for those that install.
 . "$(dirname "$0")/../lib/lib.bash"
 find_torch
 packages=$SRC/build/deps/pytest

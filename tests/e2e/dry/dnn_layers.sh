@@ -1,6 +1,6 @@
 #!/bin/bash
-# Convolutions, recurrent layers, attention and what else of PyTorch calls cuDNN run without a GPU, in all layouts and settings;
-# what was measured on an H200 is no guess, and other figures are said to be guesses.
+# What PyTorch asks of cuDNN goes through without a GPU, in all layouts and settings.  Figures that were measured on an H200 count as known, others
+# are told as guesses.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch

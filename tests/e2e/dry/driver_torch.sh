@@ -1,7 +1,6 @@
 #!/bin/bash
-# A real PyTorch on the simulated driver in dry mode: its books are the allocator's own, addresses are the same in every run,
-# models of any size take no memory of the machine, what does not fit dies where it would, each of eight devices has its own
-# books, and graphs and expandable segments work.
+# A real PyTorch on the simulated driver in dry mode keeps its books, finds the same addresses in every run, and is refused where memory ends; models
+# of any size take no memory of the machine.
 . "$(dirname "$0")/../lib/lib.bash"
 find_torch
 [ -r "$BUILD/dry/libcudart.so.13" ] || skip "the stand-in for CUDA's runtime is not built"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A dry run ends after so many steps of the optimizers, whatever the program does against it, with its recording complete, its output
-# written and its children gone; one that comes to its end before has its own status, and what has no optimizer runs to its end.
+# A dry run ends after so many steps of the optimizers, whatever the program does against it: its recording is complete, what it wrote is gone, its
+# children too.  A program that ends before has its own status.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/facts.bash"
 export CHECKPOINT=$dir/checkpoint TMPDIR=$dir

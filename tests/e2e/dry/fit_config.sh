@@ -1,6 +1,6 @@
 #!/bin/bash
-# `vramscope fit config.json`: parameters and optimizer states have the bytes that arithmetic says, of each optimizer, of adapters and of weights in
-# 4 bits; ranks alone are copies, with gradients a second time in buckets; what can't be had together is refused in a line.
+# `vramscope fit config.json`: parameters, optimizer states and gradients have the bytes that arithmetic says; what can't be had together is refused
+# in a line.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$(dirname "$0")/../lib/dry.bash"
 find_torch

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Nothing that a program writes in a dry run stays: existing files are as they were, whatever way they are written, changed, moved or removed,
-# and new ones are not there afterwards; what it wrote is listed.  So as root and as somebody else, where no namespace can be had, and for
-# several at once.
+# Nothing that a program writes in a dry run stays, whatever way it writes, and it is listed: as root, as somebody else, where no namespace can be
+# had, several at once.
 . "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH
 mkdir "$dir/tmp" && chmod 755 "$dir" && chmod 1777 "$dir/tmp" && export TMPDIR=$dir/tmp

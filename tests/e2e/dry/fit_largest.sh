@@ -1,7 +1,6 @@
 #!/bin/bash
-# `fit --max` finds the largest size that fits, and the next, which does not, was run too; for two axes it does so for each value of the second.
-# Where the program fails by itself, or nobody can tell, it says so and calls it neither; what was run is not run again, also after a kill; and
-# what several at once write is nowhere afterwards.
+# `fit --max` finds the largest size that fits, and has run the next, which does not; of two axes for each value of the second.  Nothing is run
+# twice, also after a kill, and nothing that was written stays.
 . "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH
 program=$tests/prog_largest # 1 GiB, and 256 MiB for each 1024 tokens

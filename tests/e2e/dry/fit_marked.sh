@@ -1,6 +1,6 @@
 #!/bin/bash
-# A recording of a dry run is marked as one wherever it is shown: by every command that `vramscope --help` names, in every form that it writes.
-# A command that is neither tried here nor known to show no recording is a failure.
+# Every command that `vramscope --help` names says of a dry run's recording that it is one, in every form that it writes.  A command that is neither
+# tried here nor known to show no recording is a failure.
 . "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH
 cd "$dir" || exit 1

@@ -1,6 +1,6 @@
 #!/bin/bash
-# `vramscope fit` of a real PyTorch's program: the figures are PyTorch's own counters, under each allocator; a torch.OutOfMemoryError, caught or not, is
-# "does not fit", with what would let it; an existing checkpoint stays, and one that is written has its size and can be read by the program.
+# `vramscope fit` of a real PyTorch's program: the figures are PyTorch's own counters, out of memory is "does not fit", and checkpoints can be
+# written and read while those that were there stay.
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
     { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# `vramscope fit` says of a program whether it fits, and its exit status says it too: fits, does not, failed by itself, nobody can tell.
-# The figures are the program's own, to the byte; where values were read it runs again, and what differs is an interval.
+# `vramscope fit` says whether a program fits, by its exit status too.  The figures are the program's own, to the byte; where values were read it
+# runs again, and what differs is an interval.
 . "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH # what a dry run stands on is found without it
 sizes=$tests/prog_sizes

@@ -1,6 +1,5 @@
 #!/bin/bash
-# In a dry run large tensors of floats on the host take no memory of the machine and no time: built, trained, pinned, copied; small tensors and whole
-# numbers are computed as ever.
+# In a dry run large tensors of floats on the host take no memory of the machine and no time; small tensors and whole numbers are computed as ever.
 . "$(dirname "$0")/../lib/lib.bash"
 find_torch
 program=$(realpath "$(dirname "$0")/host.py")

@@ -1,6 +1,5 @@
 #!/bin/bash
-# What PyTorch asks of CUDA's libraries goes through without a GPU: products, solvers, transforms, sparse matrices, functions
-# that it compiles at run time, its profiler.  Figures that no table has are said to be guesses.
+# What PyTorch asks of CUDA's other libraries goes through without a GPU.  Figures that no table has are told as guesses.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch

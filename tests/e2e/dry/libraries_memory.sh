@@ -1,6 +1,6 @@
 #!/bin/bash
-# A cuBLAS handle takes device memory of its own, as recordings of an H200 show: 1 KiB, 128 KiB and 64 MiB for each thread that
-# multiplies, or what CUBLAS_WORKSPACE_CONFIG says; and it gives it back.  On another card that is a guess.
+# A cuBLAS handle takes and gives back device memory of its own, as recordings of an H200 show: 1 KiB, 128 KiB and 64 MiB for each thread that
+# multiplies, or what CUBLAS_WORKSPACE_CONFIG says.  On another card that is a guess.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch

@@ -1,7 +1,6 @@
 #!/bin/bash
-# `vramscope fit --ranks` runs ranks of a job, each alone: FSDP2's parts and DDP's copies have the sizes that arithmetic says for 64
-# ranks, the buckets that DDP replaces may live on, collectives leave what sizes need, objects and gloo's groups work, launchers become the rank, and what only an absent rank
-# knows ends the run with 3.
+# `vramscope fit --ranks` runs ranks of a job, each alone: parts and copies have the sizes that arithmetic says for 64 ranks, and collectives leave
+# what sizes need (ranks.py).  What only an absent rank knows ends the run with 3.
 . "$(dirname "$0")/../lib/lib.bash"
 find_torch
 program=$(realpath "$(dirname "$0")/ranks.py")

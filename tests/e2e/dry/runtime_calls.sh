@@ -1,6 +1,6 @@
 #!/bin/bash
-# Calls of CUDA's runtime, by its stand-ins, reach the driver by the way of NVIDIA's: the shim sees each allocation and each free once,
-# with the driver's function and the size that the program said.
+# Calls of CUDA's runtime, by its stand-ins, reach the driver as NVIDIA's do: the shim sees each allocation and each free once, with the driver's
+# function and the size that the program said.
 . "$(dirname "$0")/../lib/lib.bash"
 cat >"$dir/program.py" <<'END'
 import ctypes

@@ -1,7 +1,6 @@
 #!/bin/bash
-# `sweep --dry` measures a grid without a GPU, several points beside each other, with the figures that they have one after another. A point that
-# does not fit is out of memory, one whose program fails is a crash with its reason. The same command goes on where it was interrupted and
-# leaves nothing running. The table says that it is of dry runs.
+# `sweep --dry` measures a grid without a GPU, several points at once, with the figures that they have one after another.  It goes on where it was
+# interrupted and leaves nothing running.  The table says that it is of dry runs.
 . "$(dirname "$0")/../lib/lib.bash"
 unset LD_LIBRARY_PATH
 program=$tests/prog_largest

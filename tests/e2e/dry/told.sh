@@ -1,7 +1,5 @@
 #!/bin/bash
-# What the pages call the blocks of a default recording, whose uses nobody followed, and of a snapshot. A library's workspace is no activation,
-# and none of the line at which it first asked. What backward makes again is an activation. A line behind a wrapper is the model's. Growth is
-# told by line. A refusal that was survived has what its step left.
+# What the pages call the blocks of a default recording, whose uses nobody followed, and of a snapshot.
 python=${TEST_PYTHON:-python3}
 "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
     { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }

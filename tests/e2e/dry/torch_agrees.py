@@ -1,7 +1,7 @@
-"""torch_agrees.py FACTS - a program whose every byte PyTorch keeps books of; FACTS gets what it says, beside its snapshot, FACTS.pickle.
+"""torch_agrees.py FACTS - a program whose every byte PyTorch keeps books of; FACTS gets what it says, FACTS.pickle its snapshot (none in the arena).
 
-At each figure the counters are read and begin anew, and a mark of the same name is put into the recording.  Roles are those that the
-program itself knows of the tensors that live at the end.  Under the arena there is no snapshot.
+At each figure the counters are read and begin anew, and the recording gets a mark of the same name.  Roles are those that the program knows of the
+tensors that live at the end.
 """
 import gc
 import json

@@ -1,8 +1,6 @@
 #!/bin/bash
-# A real PyTorch on the simulated driver, recorded natively, with expandable segments and under the arena. The recording has every counter
-# of PyTorch, every entry of its history with its lines, every block, segment, stream and pool of its snapshot, and the roles that the program
-# knows. Each of the first two, replayed under the policy of the other, reserves what the other run did, to the byte. The snapshot imported, and
-# the recording exported as one, say the same.
+# The recording of a real PyTorch on the simulated driver has every counter, history entry, block, segment and role that PyTorch and the program
+# know.  A replay under the other policy reserves what a run under it did, to the byte.  Snapshots imported and exported say the same.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch

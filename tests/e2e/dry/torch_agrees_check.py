@@ -1,5 +1,5 @@
-"""torch_agrees_check.py FACTS DATABASE [EXPORT IMPORT] - holds a recording of torch_agrees.py against PyTorch's counters and its history, entry by
-entry: the recording, what of it was exported as a snapshot, and PyTorch's own snapshot imported.
+"""torch_agrees_check.py FACTS DATABASE [EXPORT IMPORT] - holds a recording of torch_agrees.py, its export, and PyTorch's own snapshot imported
+against PyTorch's counters and its history.
 """
 import collections
 import json

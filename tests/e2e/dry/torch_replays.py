@@ -1,5 +1,5 @@
-"""torch_replays.py STEPS FRACTION - a random program on PyTorch's allocator: of any magnitude up to 60 MiB, two of three of a dozen sizes, on three
-streams, some used by another one; of the device's memory it may hold FRACTION (0: all of it).
+"""torch_replays.py STEPS FRACTION - a random program on PyTorch's allocator, on three streams: sizes of any magnitude up to 60 MiB, two of three of a
+dozen.  Of the device's memory it may hold FRACTION (0: all of it).
 """
 import random
 import sys

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Replays of what a real PyTorch's allocator did get each address that it got, and ask the driver what it asked: natively and with
-# expandable segments, with limits, refusals, collections, a limit on splitting, and blocks that other streams use.
+# Replays of what a real PyTorch's allocator did get each address that it got, and ask the driver what it asked, under several settings.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/../lib/dry.bash"
 find_torch

@@ -1,6 +1,5 @@
 #!/bin/bash
-# What is assumed of values that only a GPU computes is what the rules say, under both assumptions and with the user's own, and
-# each place that reads one is told with its line.
+# What is assumed of values that only a GPU computes is what the rules say, or the user; each line that reads one is told.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/facts.bash"
 shim_env=(VRAMSCOPE_DRY_STEPS=all)

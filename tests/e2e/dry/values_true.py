@@ -1,7 +1,4 @@
-"""values_true.py: whole numbers and booleans that follow from what the host knows are what a GPU would have, and are told to nobody.
-
-Each case runs on the CPU and on the device of a dry run; both must give the same, and no line of facts may come.
-"""
+"""values_true.py - each case runs on the CPU and on the device of a dry run: both must give the same, and no line of facts may come."""
 
 import os
 import random

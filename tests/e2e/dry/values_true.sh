@@ -1,6 +1,6 @@
 #!/bin/bash
-# Whole numbers and booleans that follow from what the host knows are what the CPU computes, and are told to nobody.  So is what a
-# rank that is alone gets from collectives, which is what it gave; DistributedDataParallel finds its parameters to be the others'.
+# Whole numbers and booleans that follow from what the host knows are what the CPU computes, and are told to nobody: also what a rank that is alone
+# gets from collectives.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$here/facts.bash"
 

@@ -1,7 +1,6 @@
 #!/bin/bash
-# In its steady state the recorder leaves the host's address space alone: each mmap, munmap, mprotect, mremap, madvise or
-# brk would take the lock that every page fault and every allocation of the host needs.  The kernel itself counts them
-# (seccomp's user notification), over 40 steps of 1046 events.
+# In its steady state the recorder makes no call that changes the address space (mmap, munmap, mprotect, mremap, madvise, brk): each would take the
+# lock that the host's page faults need.  The kernel counts them, by seccomp's user notification.
 . "$(dirname "$0")/../lib/lib.bash"
 
 shimmed "$tests/prog_steady" 60 20 "$dir/calls"

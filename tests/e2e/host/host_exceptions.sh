@@ -1,7 +1,5 @@
 #!/bin/bash
-# What may fly through frames of ours or near them: C++ exceptions from threads, rethrown, foreign ones, with a static libgcc and
-# libstdc++; forced unwinding by pthread_exit and by cancellation in the middle of a hooked call; an exception thrown and a longjmp
-# taken out of a signal handler that struck inside one.
+# Exceptions, forced unwinding and longjmp pass through frames of ours and near them, also out of a signal handler that struck inside a hook.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v g++ >/dev/null || skip "there is no g++"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A program that forks while another thread loads libraries: a child of it that looks a name up goes on, as it does without the shim, whose own walk
-# over the loaded objects would wait for ever where it found the loader's lock taken; and our threads hold that lock at no fork.
+# A child that is forked while another thread loads libraries can look a name up, as without the shim: where the loader's lock was taken at the fork,
+# a walk of ours over the loaded objects would wait for ever.  No thread of ours holds that lock at a fork.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"
 def=$(cd "$(dirname "$0")/../../../shim/trace" && pwd)/driver.def

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A host that brings its own libsqlite3, libunwind, liblzma and libstdc++, of other versions than any that we know, gets its own:
-# linked, preloaded before or after us, or opened for everybody.  Not one call of ours goes there, and none of the host's to us.
+# A host that brings its own libsqlite3, libunwind, liblzma or libstdc++ gets its own, however it loads them: no call of ours goes there, none of the
+# host's to us.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v cc >/dev/null || skip "there is no C compiler"
 mkdir "$dir/own"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Limits that the host lives under: address space, processes, file sizes, locked memory, descriptors, closed standard streams,
-# a huge environment.  The program runs as without us; what was recorded is whole, or a line says what is missing.
+# Under limits on address space, processes, files, locked memory and descriptors the program runs as without us; what was recorded is whole, or a
+# line says what is missing.
 . "$(dirname "$0")/../lib/lib.bash"
 
 # limited 'SHELL COMMANDS' PROGRAM...: as without the shim but for at most one line of ours

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A host with its own malloc, preloaded before or after us, or filled with MALLOC_PERTURB_: every allocation of the host's goes
-# where it went, none of ours comes from inside a hook, and an allocator that itself allocates on the GPU does not meet itself.
+# A host's own malloc, preloaded before or after us, gets what it got; nothing comes to it from inside a hook, and one that allocates on the GPU does
+# not meet itself.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v cc >/dev/null || skip "there is no C compiler"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A program of another C library (musl), which inherits LD_PRELOAD from a recorded one or is run by itself, runs as it does without us:
-# its look-ups, threads and forks are its own.  It is not recorded, and where it is the command itself that is said.
+# A program of another C library (musl) that inherits LD_PRELOAD runs as without us.  It is not recorded, and where it is the command itself that is
+# said.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v musl-gcc >/dev/null || skip "there is no musl-gcc (Debian's package musl-tools): PROGRAMS OF MUSL STAY UNTESTED"
 cat >"$dir/other.c" <<'END'

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A process without CUDA: no file, no thread, the same descriptors and the same mappings but for our own, and less than a
-# millisecond of a processor more (median of paired runs, in random order).  And real programs run as they do without us.
+# A process without CUDA has no file and no thread more, the same descriptors and, but for our own, the same mappings, and takes less than a
+# millisecond of a processor more (median of paired runs, in random order).  Real programs run as they do without us.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v python3 >/dev/null || skip "there is no python3"
 

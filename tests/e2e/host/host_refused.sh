@@ -1,6 +1,6 @@
 #!/bin/bash
-# Sandboxes: each system call of ours refused with EPERM and ENOSYS, where the program itself can do without it, changes
-# nothing that the program does; and what was recorded is whole, or a line says that nothing is.
+# Each system call of ours refused with EPERM and ENOSYS, as sandboxes do, where the program can do without it: nothing that the program does changes,
+# and what was recorded is whole, or a line says that nothing is.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v cc >/dev/null || skip "there is no C compiler"
 

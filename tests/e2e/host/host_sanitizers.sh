@@ -1,6 +1,5 @@
 #!/bin/bash
-# Programs built with sanitizers run under the library as they do without it: the same output and exit status, recorded
-# whole; and what the sanitizer is there for is still found, and nothing of ours.
+# Programs built with sanitizers run as without the library and are recorded whole; the sanitizer still finds their faults, and none of ours.
 . "$(dirname "$0")/../lib/lib.bash"
 command -v gcc >/dev/null || skip "there is no gcc"
 

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Stacks of every size, and threads in numbers: a recording that starts and goes on where the system's smallest stack is all
-# there is, on a small alternate stack in a signal handler, 90 MiB deep in a large one, in 512 threads at once, and in more threads
-# than there are ids for.
+# A recording starts and goes on on the system's smallest stack, on an alternate one in a signal handler, 90 MiB deep, and in more threads than there
+# are ids for.
 . "$(dirname "$0")/../lib/lib.bash"
 allocations="SELECT count(*) FROM event WHERE op = 'alloc'"
 live="SELECT count(*) FROM allocation WHERE free_seq IS NULL"

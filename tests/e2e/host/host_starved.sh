@@ -1,6 +1,6 @@
 #!/bin/bash
-# The drain's thread never gets a turn, as its one processor belongs to somebody of a higher class: a full ring stalls nobody for more
-# than a moment, and says how much it lost.  No other test runs beside this one (tests/run.sh), as that processor has no time for it.
+# Where the drain's thread never gets a turn (its one processor belongs to a higher class), a full ring stalls nobody for more than a moment and says
+# how much it lost.  No other test runs beside this one (tests/run.sh).
 . "$(dirname "$0")/../lib/lib.bash"
 
 [ "$(nproc)" -ge 2 ] || skip "this takes two processors"

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Somebody truncates what we have mapped, in mid-run: the program goes on and ends as it would have.  Without the journal
-# the recording ends, and every report says so; without the database's shared memory nothing is lost.  A program's own
-# SIGBUS, and its own handler for it, stay its own.
+# Somebody truncates what we have mapped, in mid-run: the program goes on.  Without the journal the recording ends, and every report says so; without
+# the database's shared memory nothing is lost.  The program's own SIGBUS handler stays its own.
 . "$(dirname "$0")/../lib/lib.bash"
 
 for what in own later fault sent; do

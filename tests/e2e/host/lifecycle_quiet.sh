@@ -1,6 +1,5 @@
 #!/bin/bash
-# Most processes that inherit LD_PRELOAD have nothing to do with CUDA: they notice nothing.  Where a recording can't
-# be made, the program runs on as without us and stderr has one line.
+# Processes that inherit LD_PRELOAD and have nothing to do with CUDA notice nothing.  Where no recording can be made stderr has one line.
 . "$(dirname "$0")/../lib/lib.bash"
 
 # no file, no word, not even about options that make no sense

@@ -1,8 +1,7 @@
 /*
- * prog_forks.c LIBRARY CHILDREN what - forks CHILDREN while another thread loads and unloads LIBRARY, and
- * looks a name up in it, again and again.  Each child looks a name up (what is "name") or walks over the
- * objects that are loaded ("walk"), and ends.  Prints how many had not ended three seconds after the last
- * fork.
+ * prog_forks.c LIBRARY CHILDREN what - forks CHILDREN while another thread loads and unloads LIBRARY.  Each
+ * child looks a name up ("name") or walks over the loaded objects ("walk").  Prints how many had not ended
+ * three seconds after the last fork.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

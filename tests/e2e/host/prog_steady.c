@@ -1,13 +1,10 @@
 // link: cuda
 /*
- * prog_steady - a training run in its steady state: ARGV[1] steps of 1046 events in four phases, 58 ms apart
- * (18,000 events a second), but for four near the beginning, which have no pause: the recorder's largest
- * piece of work comes before anything is counted.
+ * prog_steady STEPS [FROM FILE] - a training run: steps of 1046 events in four phases, 58 ms apart, but for
+ * four near the beginning, so that the recorder's largest piece of work comes before anything is counted.
  *
- * With ARGV[2] the kernel is asked to tell of each call that changes the address space (seccomp's user
- * notification) from that step on: their number by the recorder's threads goes to the file ARGV[3], one line
- * a call's name.  A host that works with pages itself finds such calls in its own way, and with mmap_lock
- * taken by them.
+ * From step FROM on the kernel tells of each call that changes the address space (seccomp's user
+ * notification); FILE gets one line for each that the recorder's threads make.
  */
 #define _GNU_SOURCE
 #include "prog.h"

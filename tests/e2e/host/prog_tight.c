@@ -1,8 +1,9 @@
 // link: cuda
-/* Allocates where there is little room, or much: on the smallest stacks that the system allows, inside a
- * signal handler on a small alternate stack, in hundreds of threads at once, in more threads than there are
- * ids, on a huge stack. ARGV[1] says where; with "first" as ARGV[2] no allocation comes before, so that the
- * recording starts there. */
+/*
+ * prog_tight WHERE [first] - allocates where there is little room, or much: on the smallest stacks, on a
+ * small alternate stack in a signal handler, in hundreds of threads, on a huge stack.  first: the recording
+ * starts there.
+ */
 #define _GNU_SOURCE
 #include "prog.h"
 #include <limits.h>

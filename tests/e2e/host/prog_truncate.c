@@ -1,22 +1,14 @@
 // link: cuda
 /*
- * prog_truncate - a host to which something happens in mid-run: prog_truncate WHAT [PATTERN DATABASE]
+ * prog_truncate WHAT [PATTERN DATABASE] - a host to which something happens in mid-run.
  *
- *      cut PATTERN DATABASE
- *              once events are in the database, truncates the file that is called so to nothing and goes on,
- *              until that is mended where somebody mends it; prints "done", and how many events it had made
- *              before and at the end
- *
- *      last PATTERN DATABASE
- *              likewise, and ends at once
- *
+ *      cut     once events are in DATABASE, truncates the file called PATTERN to nothing and goes on, until
+ *              that is mended where somebody mends it; prints its events before and at the end
+ *      last    likewise, and ends at once
  *      own     it has a handler for SIGBUS itself: prints whether it still has
- *
- *      later   it installs one while a recording runs, and faults: the handler prints, and ends with status 5
- *
- *      fault   it touches memory of its own behind the end of a file
- *
- *      sent    it sends itself SIGBUS
+ *      later   installs one while a recording runs, and faults: the handler ends with status 5
+ *      fault   touches memory of its own behind the end of a file
+ *      sent    sends itself SIGBUS
  */
 #include "prog.h"
 #include <fcntl.h>

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Files that are not what they are called: FIFOs, sockets and devices for databases, journals, modules and what lies beside a
-# database; views, computing columns and pages without end for tables.  Every command ends soon, takes little memory, and
+# Files that are not what they are called (FIFOs, sockets, devices; views and pages without end): every command ends soon, takes little memory, and
 # says in one line what is wrong.
 . "$(dirname "$0")/../lib/lib.bash"
 src=$(cd "$(dirname "$0")/../../.." && pwd)

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Names: fifty processes that want the same file each get one of their own, patterns are expanded, and whatever a path or a
-# host is called ends up as one file and one line.
+# Whatever a path or a host is called ends up as one file and one line; fifty processes that want the same file each get one of their own.
 . "$(dirname "$0")/../lib/lib.bash"
 
 # recorded DATABASE COMMAND...: the command under the shim, with that VRAMSCOPE_OUTPUT as it is

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Full disks, read-only and vanishing directories: the program's output and status stay its own, one line says what is
-# wrong, and what was recorded is in the database or in the journal, from which recover completes it.
+# On full disks, in read-only and vanishing directories the program's output and status stay its own, one line says what is wrong, and what was
+# recorded is in the database or in the journal.
 . "$(dirname "$0")/../lib/lib.bash"
 
 # Mounts need a namespace of our own.

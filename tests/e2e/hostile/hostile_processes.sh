@@ -1,6 +1,6 @@
 #!/bin/bash
-# Processes that behave badly: storms of signals, jumps out of handlers, cancelled threads, main returning meanwhile, exec in a
-# thread, daemons, refused system calls, few descriptors.  Each runs as without the shim, and what it recorded is whole.
+# Processes that behave badly (signals, jumps, cancelled threads, daemons, refused system calls) run as without the shim, and what they recorded is
+# whole.
 . "$(dirname "$0")/../lib/lib.bash"
 
 whole() { # all databases; nothing lost but what its arguments say, and nothing lies beside them

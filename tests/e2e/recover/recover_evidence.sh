@@ -1,7 +1,6 @@
 #!/bin/bash
-# A file is called complete where something in it says so, and nowhere else: recoveries that are killed at any moment or
-# meet a limit and are repeated, journals that went with their machine, running processes, clean ends.  The first line of
-# the report, a field of the JSON, the picture's title, the page of a job and the exit status say the same.
+# A file is called complete where something in it says so, and nowhere else, whatever ended the process or its recovery.  The first line of the
+# report, a field of the JSON, the picture's title, the page of a job and the exit status say the same.
 . "$(dirname "$0")/../lib/lib.bash"
 journals=$dir/journals
 export VRAMSCOPE_JOURNAL_DIR=$journals

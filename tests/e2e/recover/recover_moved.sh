@@ -1,6 +1,6 @@
 #!/bin/bash
-# A recording that is moved or deleted in mid-run: the program does not notice, what was recorded is in the file by the name that it
-# has now, that is said, and no journal is left that no command could remove.
+# A recording that is moved or deleted in mid-run goes on in the file by the name that it has now, which is said; no journal is left that no command
+# could remove.
 . "$(dirname "$0")/../lib/lib.bash"
 lib=$(cd "$(dirname "$0")/../lib" && pwd)
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")

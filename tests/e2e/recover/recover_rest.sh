@@ -1,6 +1,6 @@
 #!/bin/bash
-# A process ends while more is in its journal than the last drain writes in its time: what goes on with the file continues the
-# steps, the ranges and the phases where it stopped, and the whole is as if one writer had written it.
+# Where the last drain leaves something in the journal, what goes on with the file continues steps, ranges and phases: the whole is as if one writer
+# had written it.
 . "$(dirname "$0")/../lib/lib.bash"
 
 # On a disk as slow as this the last drain writes some of the journal and never all of it, however fast or busy the machine is.

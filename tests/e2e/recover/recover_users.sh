@@ -1,6 +1,6 @@
 #!/bin/bash
-# Journals and databases of other users: root's commands believe none of them, write nothing for anybody else, and say who
-# can complete the file, by which command; that user can.
+# Of other users' journals and databases root's commands believe none and write none; they say who can complete the file, by which command, and that
+# user can.
 . "$(dirname "$0")/../lib/lib.bash"
 [ "$(id -u)" = 0 ] || skip "not root: only root can be other users"
 user=nobody

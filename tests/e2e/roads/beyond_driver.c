@@ -1,10 +1,7 @@
 /*
- * beyond_driver.c - what makes of the simulated driver one that is newer than vramscope: linked with its
- * objects.
- *
- * cuMemAlloc_v3 is another form of a hooked function, with other parameters than any; cuFooAlloc is a
- * function that sounds like memory, cuFooCount one that does not.  Memory comes from the driver's own
- * cuMemAlloc_v2.
+ * beyond_driver.c - makes of the simulated driver, with whose objects it is linked, one that is newer than
+ * vramscope: cuMemAlloc_v3 is another form of a hooked function, with other parameters; cuFooAlloc sounds
+ * like memory, cuFooCount does not.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

@@ -1,12 +1,11 @@
 /*
- * quota.c - a preloaded library that stands before the driver, as those do that share a GPU by quotas:
- * it prints each allocation, and each free, and refuses nothing.
+ * quota.c - a preloaded library that stands before the driver, as those do that share a GPU by quotas: it
+ * prints each allocation, and each free, and refuses nothing.
  *
- *      (nothing), hidden visibility, -Bsymbolic   exports dlsym, finds the driver by libc's dlsym
- *      -DNEXT                                     no dlsym: finds the driver by RTLD_NEXT
- *      -DLINKED                                   no dlsym: linked with the driver, finds it by
- * cuGetProcAddress -DHELPER                                   as the first, but another library finds the
- * driver for it
+ *      (nothing), hidden, -Bsymbolic   exports dlsym, finds the driver by libc's dlsym
+ *      -DNEXT                          no dlsym: finds the driver by RTLD_NEXT
+ *      -DLINKED                        no dlsym: linked with the driver, finds it by cuGetProcAddress
+ *      -DHELPER                        as the first, but another library finds the driver for it
  */
 #define _GNU_SOURCE
 #define __CUDA_API_VERSION_INTERNAL

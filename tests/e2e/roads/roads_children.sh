@@ -1,6 +1,6 @@
 #!/bin/bash
-# Child processes, by whatever way they are started: each that uses the driver has a file of its own with exactly its events,
-# its parent's file has the parent's, and an exec in place leaves a file for each of the two programs.
+# Each child that uses the driver, however it was started, has a file of its own with exactly its events, its parent's file has the parent's, and an
+# exec in place leaves a file for each program.
 . "$(dirname "$0")/../lib/lib.bash"
 
 worker='alloc|device|cuMemAlloc_v2|1111|0|0

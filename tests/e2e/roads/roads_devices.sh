@@ -1,6 +1,5 @@
 #!/bin/bash
-# Two devices: each event, each total and each nested range's peak belongs to its own, whatever thread or context it
-# came from; the commands show both.
+# Of two devices each event, total and nested range's peak belongs to its own, whatever thread or context it came from.
 . "$(dirname "$0")/../lib/lib.bash"
 
 shim_env=(SIMCUDA_DEVICES=2)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# However a process ends, no event is lost: in good order the file is complete when the process is gone; after a kill
-# recover completes it.  Exit status and output stay the program's own.
+# However a process ends, no event is lost, and exit status and output stay its own: in good order the file is complete when it is gone, after a kill
+# recover completes it.
 . "$(dirname "$0")/../lib/lib.bash"
 
 # counts COUNT: that many allocations of 4096 bytes, every second one freed

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A library that is preloaded behind ours and stands before the driver (a quota on memory) stays where it was: by every road a
-# call goes from the program to us, to it, to the driver.  It sees what it sees without us, and all is recorded.
+# A preloaded library behind ours that stands before the driver stays there: by every road a call goes from the program to us, to it, to the driver,
+# and all is recorded.
 . "$(dirname "$0")/../lib/lib.bash"
 src=$(cd "$here/../../gpu/roads" && pwd)
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")

@@ -1,6 +1,5 @@
 #!/bin/bash
-# SIGKILL at any moment, four threads allocating: every call that had returned is in the file after recover, and at most one
-# more for each thread that was inside a call.
+# SIGKILL at any moment, four threads allocating: after recover every call that had returned is in the file, and at most one more for each thread.
 . "$(dirname "$0")/../lib/lib.bash"
 
 # a full ring drops events and counts them: here it must not come to that

@@ -1,8 +1,6 @@
 #!/bin/bash
-# SIGKILL at random moments while a caching allocator works on two threads, native and expandable segments, with a ring of 1024
-# events: what recover completes has every number once, its totals follow from its own rows, and the framework's agree.
-#
-#   KILLS=50 tests/e2e/roads/roads_kill_caching.sh      more of them (default 3 of each kind)
+# SIGKILL at random moments of a caching allocator, with a ring of 1024 events: recover completes every number once, totals follow from the rows, and
+# the framework's agree.  KILLS: of each kind (3).
 . "$(dirname "$0")/../lib/lib.bash"
 
 # Every row's totals against the sums of what the rows before it say.

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A directly linked program, one that uses dlopen and dlsym, and one that asks cuGetProcAddress in every way: every
-# allocation of each is recorded, once, under the entry point that was called, and none of them notices.
+# Linked with the driver, by dlopen and dlsym, by cuGetProcAddress in every way: every allocation is recorded, once, under the entry point that was
+# called, and no program notices.
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_linked"

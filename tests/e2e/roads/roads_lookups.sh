@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every road into the driver that needs no CUDA runtime, on the simulated driver: each program does the same few calls, has
-# exactly these events, and prints what it prints without the shim.  tests/gpu/roads.sh walks the same ones on a GPU.
+# By every road into the driver that needs no CUDA runtime a program has exactly these events, and prints what it prints without the shim.
+# tests/gpu/roads.sh walks the same ones on a GPU.
 . "$(dirname "$0")/../lib/lib.bash"
 src=$(cd "$(dirname "$0")/../../gpu/roads" && pwd)
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt")

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A driver that is newer than this vramscope: a program that calls what only that one has runs as without us, by each road; what
-# is known is recorded, and what is not, if it may move memory, is told in the recording and in the report.
+# What calls a driver that is newer than this vramscope runs as without us, by each road; what is not known and may move memory is told in the
+# recording and in the report.
 . "$(dirname "$0")/../lib/lib.bash"
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
 command -v "${CC:-cc}" >/dev/null || skip "no C compiler here"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The driver's own figure is sampled from the best source there is: NVML for this process, else cuMemGetInfo, and what was
-# reserved is known beside it, so that the residual (here the context) can be told.
+# The driver's own figure is sampled from the best source: NVML for this process, else cuMemGetInfo.  What was reserved is known beside it, so that
+# the residual can be told.
 . "$(dirname "$0")/../lib/lib.bash"
 
 # sources MODE SOURCE: with this NVML, samples come from that source (and at the start from the host's own question)

@@ -1,6 +1,5 @@
 #!/bin/bash
-# The virtual-memory API, call by call: physical memory counts from its creation until its references and its mappings
-# are both gone, whichever goes last; failed calls change nothing.
+# The virtual-memory API: physical memory counts until its references and its mappings are both gone, whichever goes last; failed calls change none.
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_vmm"

@@ -1,6 +1,5 @@
 #!/bin/bash
-# Launchers that take LD_PRELOAD away from their workers: Python workers put it back by themselves, `vramscope wrap` does for any
-# other, and who stays without is reported: one line on stderr, a file, the report, run's summary.
+# Workers whose launcher takes LD_PRELOAD away: Python's put it back by themselves, `vramscope wrap` does for others, and who stays without is told.
 . "$(dirname "$0")/../lib/lib.bash"
 program=$(cd "$(dirname "$0")/../../gpu/roads" && pwd)/children.py
 command -v python3 >/dev/null || skip "no Python here"
