@@ -14,7 +14,6 @@ import sys
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 INSTALLED = {"shim/vramscope.h": "VRAMSCOPE_H", "kernels/linear_cross_entropy.h": "LINEAR_CROSS_ENTROPY_H"}
 PREFIXES = {"shim": "VS", "analyzer": "VS", "kernels": "LCE"}
-STAND_INS = "tests/emulated/include/"  # by the names of CUDA's headers; each is one #include
 GUARD = re.compile(r"^#ifndef (\w+)\n#define (\w+)$", re.M)
 SKIPPED = ("build", "shared")  # no sources of ours
 
@@ -25,7 +24,7 @@ def headers():
         inside[:] = [d for d in inside if not d.startswith(".") and not (here == "." and d in SKIPPED)]
         for file in files:
             path = os.path.normpath(os.path.join(here, file))
-            if path.endswith((".h", ".cuh")) and not path.startswith(STAND_INS):
+            if path.endswith((".h", ".cuh")):
                 yield path
 
 

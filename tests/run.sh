@@ -5,16 +5,12 @@
 #   tests/run.sh quick           at each commit: the build, lint and the unit tests, in a minute and a half where all is built
 #   tests/run.sh full [SCALE]    the long loops of tests/full alone: at most two hours on two cores; SCALE 0.01 for a taste
 #
-# Sets up, builds with gcc, then: the formatter, shellcheck and header guards, the unit tests (ctest), every tests/e2e/*/*.sh and
-# *.py, random programs held against an independent oracle (tests/oracle), a build without the arena and what differs in it, the
-# unit tests under the address, undefined-behaviour and thread sanitizers, and tests/gpu where there is a GPU.  The build under the
-# address sanitizer and that without the arena are clang's, the others gcc's; warnings are errors in all of them.  A test that
-# exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.  Each stage says its time, what
-# of that the processors had to do, and for which scripts most of it; long tests begin first, and what waits for itself has
-# company.  Then the time of all of it; the last line counts, and the exit status is 0 where nothing failed.
+# A test that exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.  Each stage says its
+# time, what of that the processors had to do, and for which scripts most of it; long tests begin first, and what waits for itself
+# has company.  The last line counts, and the exit status is 0 where nothing failed.
 #
 # TEST_PYTHON, for the tests that want PyTorch, is one that scripts/torch.sh makes unless it is given; what reaches into PyTorch is
-# tested with the newest, where that can be had, and by `full` with every version.  What they take to fetch is no part of the tests' time.
+# tested with the newest, and by `full` with every version.  What they take to fetch is no part of the tests' time.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -318,9 +314,9 @@ fi
 shopt -s nullglob
 alone=tests/e2e/host/host_starved.sh # it takes a processor from all others
 # what `full` alone has: what tests/gpu measures, on a processor; and real programs for what unit tests hold
-elsewhere=(measuring/bench_ce_cpu arena/arena_measurements{,_torch} frameworks/{torch_compile_phases,unseen_programs} dry/{fit_largest_torch,torch_replays}
+elsewhere=(measuring/bench_ce_cpu arena/arena_measurements{,_torch} frameworks/{torch_compile_phases,unseen_programs} dry/torch_replays
     cli/whatif_{refused,stages} frameworks/torch_{tools,trainers} recording/max_bytes install/wheel_installed examples/torch_llama
-    dry/{runtime_figures,launchers,budgets} cross_entropy/cross_entropy_operator measuring/oracle_comparison)
+    dry/{launchers,budgets} cross_entropy/cross_entropy_operator measuring/oracle_comparison)
 # what reaches into PyTorch; the others have the older one
 with_newest=(frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} export/export_pytorch dry/{torch_agrees,ranks_alone,values_rules})
 # The other builds, beside what comes next, with what it leaves of the processors.  Those under the

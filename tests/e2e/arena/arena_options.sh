@@ -16,7 +16,7 @@ done
 # 256 MiB were live; of what idles since, so much stays, beside the granule that is in use
 for keep in 32MiB 0; do
     shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ARENA_KEEP="$keep")
-    run_shimmed "$tests/prog_arena_idle"
+    run_shimmed "$tests/prog_arena" idle
     [ $keep = 0 ] && stays=64 || stays=32
     expect_sql "SELECT max(reserved_bytes) / 1048576 FROM event WHERE device = 0" 258
     expect_sql "SELECT abs(($last_reserved) - $stays) <= 2" 1

@@ -1,10 +1,11 @@
 // link: cuda
-/* prog_arena.c - what a program may rely on of cuMemAlloc and cuMemFree, whoever serves them. */
+/* prog_arena [gaps|idle] - what a program may rely on of cuMemAlloc and cuMemFree, whoever serves them. */
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "prog.h"
+#include "vramscope.h"
 
 #define BLOCKS  24
 #define THREADS 4
@@ -126,12 +127,33 @@ static void threads(void)
         pthread_join(t[i], NULL);
 }
 
+/* Past its peak: 256 MiB live and freed, then many small blocks, one at a time, over the two windows of 65536
+ * frees that the arena waits.  Most of that is not recorded: more events than a ring holds. */
+static void idle(void)
+{
+    enum { COUNT = 128, TURNS = 150000, UNSEEN = 125000 };
+    CUdeviceptr p[COUNT];
+    for (unsigned i = 0; i < COUNT; i++)
+        OK(cuMemAlloc(&p[i], 2 * MIB));
+    for (unsigned i = 0; i < COUNT; i++)
+        OK(cuMemFree(p[i]));
+    vramscope_record_stop();
+    for (unsigned i = 0; i < TURNS; i++) {
+        if (i == UNSEEN)
+            vramscope_record_start();
+        OK(cuMemAlloc(&p[0], 4096));
+        OK(cuMemFree(p[0]));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "all";
     begin();
     if (!strcmp(what, "gaps") || !strcmp(what, "all"))
         gaps();
+    if (!strcmp(what, "idle"))
+        idle();
     if (!strcmp(what, "all")) {
         wait_of_free();
         errors();

@@ -1,10 +1,8 @@
 #!/bin/bash
 # `vramscope fit` of a real PyTorch's program: the figures are PyTorch's own counters, out of memory is "does not fit", and checkpoints can be
 # written and read while those that were there stay.
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
-    { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
 . "$(dirname "$0")/../lib/lib.bash"
+find_torch
 unset LD_LIBRARY_PATH
 cd "$dir" || exit 1
 cat >train.py <<'PY'

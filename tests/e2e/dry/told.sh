@@ -1,9 +1,7 @@
 #!/bin/bash
 # What the pages call the blocks of a default recording, whose uses nobody followed, and of a snapshot.
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null ||
-    { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
 . "$(dirname "$0")/../lib/lib.bash"
+find_torch
 unset LD_LIBRARY_PATH
 cd "$dir" || exit 1
 mkdir -p site-packages/nets site-packages/wraps

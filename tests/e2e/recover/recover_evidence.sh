@@ -5,7 +5,7 @@
 journals=$dir/journals
 export VRAMSCOPE_JOURNAL_DIR=$journals
 mkdir "$journals"
-"${CC:-cc}" -shared -fPIC -o "$dir/kill_at.so" "$(dirname "$0")/kill_at.c" || fail "kill_at.c"
+"${CC:-cc}" -shared -fPIC -o "$dir/disk.so" "$(dirname "$0")/disk.c" || fail "disk.c"
 
 # killed DATABASE: by SIGKILL after 24000 allocations; $journal has what the file has not
 killed() {
@@ -81,7 +81,7 @@ killed_at() { # N: in front of that change; false where there is none
     rm -f "$dir"/run.db*
     cp "$dir"/kept/run.db* "$dir"
     cp "$dir/kept.vsj" "$journal"
-    (LD_PRELOAD=$dir/kill_at.so KILL_AT=$1 "$V" recover "$journal") >"$dir/out" 2>"$dir/err"
+    (LD_PRELOAD=$dir/disk.so KILL_AT=$1 "$V" recover "$journal") >"$dir/out" 2>"$dir/err"
     status=$?
     [ $status != 0 ] || return 1
     [ $status = 137 ] || fail "recovery killed at change $1: $status: $(cat "$dir/err")"

@@ -5,8 +5,8 @@
 
 # On a disk as slow as this the last drain writes some of the journal and never all of it, however fast or busy the machine is.
 limit=300
-slow=$dir/slow_disk.so
-"${CC:-cc}" -shared -fPIC -o "$slow" "$(dirname "$0")/slow_disk.c" || fail "slow_disk.c"
+slow=$dir/disk.so
+"${CC:-cc}" -shared -fPIC -o "$slow" "$(dirname "$0")/disk.c" || fail "disk.c"
 shim_env=(LD_PRELOAD="$slow:$shim" SLOW_US=1000 VRAMSCOPE_RING_EVENTS=4194304 VRAMSCOPE_EXIT_MS=500)
 shimmed "$tests/prog_steps" 400000
 [ "$status" = 0 ] || fail "status $status"

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Phases through vramscope.h, with the library and without; the record window; a program without CUDA.
+# Phases, steps and the record window through vramscope.h, with the library and without; a program without CUDA.
 . "$(dirname "$0")/../lib/lib.bash"
 
-[ "$("$tests/prog_markers" alone 2>/dev/null)" = "0 -1" ] || fail "without the library the markers do something"
-run_shimmed "$tests/prog_markers"
+[ "$("$tests/prog_markers" alone 2>/dev/null | head -n 1)" = "0 -1" ] || fail "without the library the markers do something"
+run_shimmed "$tests/prog_markers" phases
 ask "SELECT op || ' ' || phase || ' ' || (size_bytes / 1048576) FROM event WHERE op IN ('alloc', 'free') ORDER BY seq" >"$run/phases"
 diff - "$run/phases" >"$run/difference" <<'END' || fail "phases (< wanted, > recorded): $(cat "$run/difference")"
 alloc forward 2
@@ -24,7 +24,20 @@ expect_sql "SELECT step FROM step" 1
 expect_sql "SELECT count(*) FROM event WHERE op = 'mark'" 1
 expect_clean
 
-run_shimmed "$tests/prog_window"
+# a range that is too deep to be followed is a counted loss, and what is allocated in it is in no other thread's phase
+run_shimmed "$tests/prog_markers" deep
+expect_sql "SELECT size_bytes >> 20, phase FROM allocation ORDER BY alloc_seq" $'1|none\n2|forward'
+expect_sql "SELECT count(*), sum(events), code FROM loss" '1|1|ranges'
+
+# step numbers count every call of the program, also those that were not recorded, and never go backwards
+run_shimmed "$tests/prog_markers" steps
+expect_clean
+total=$((4 + 4 * 2000))
+expect_sql "SELECT count(*), min(step), max(step) FROM step" "$((total - 3))|3|$total"
+expect_sql "SELECT count(*) FROM (SELECT step, lag(step) OVER (ORDER BY seq) AS before FROM step) WHERE step <= before" 0
+expect_sql "SELECT step FROM range WHERE name = 'the last'" $((total + 1))
+
+run_shimmed "$tests/prog_markers" window
 expect_events "op <> 'sample'" <<'END'
 alloc|device|cuMemAlloc_v2|1000|0|0
 record_stop|none||0|-1|0

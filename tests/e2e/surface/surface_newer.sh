@@ -59,11 +59,3 @@ END
     expect_sql "$unknown_frees" 0
     expect_clean
 done
-
-for symbol in cuGraphAddNode_v3 cuMulticastBindMem_v2 cuMulticastBindAddr_v2 cuLogicalEndpointCreate cuLogicalEndpointBindMem \
-    cuLogicalEndpointBindAddr cuLogicalEndpointUnbind cuLogicalEndpointImport cuLogicalEndpointDestroy; do
-    shim_env=(SIMCUDA_DEVICES=2 "SIMCUDA_FAIL=$symbol:1=719")
-    run_shimmed "$tests/prog_newer" linked
-    [ "$status" = 3 ] || fail "$symbol was not called"
-    [ "$(ask "SELECT count(*) FROM event WHERE status = 719")" -gt 0 ] || fail "$symbol failed and is not recorded"
-done

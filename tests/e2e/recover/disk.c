@@ -1,6 +1,9 @@
 /*
- * A library to preload: the process kills itself in front of its $KILL_AT'th change of a file (a write, a
- * change of size, a new name, a name removed), from 1 on.  With $KILL_AT beyond the last one nothing happens.
+ * disk.c - a library to preload: a disk that is slow, and one at which a process ends.
+ *
+ *      SLOW_US=N    a write at a place of a file, as a database's are, takes N microseconds more
+ *      KILL_AT=N    the process kills itself in front of its Nth change of a file (a write, a change of size,
+ * a new name, a name removed), from 1 on; beyond the last one nothing happens
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -23,9 +26,17 @@ static void count(void)
         kill(getpid(), SIGKILL);
 }
 
+static void before_a_write(void)
+{
+    const char *us = getenv("SLOW_US");
+    count();
+    if (us)
+        usleep((useconds_t)atol(us));
+}
+
 EXPORT ssize_t pwrite(int fd, const void *from, size_t n, off_t offset)
 {
-    count();
+    before_a_write();
     return syscall(SYS_pwrite64, fd, from, n, offset);
 }
 EXPORT ssize_t pwrite64(int fd, const void *from, size_t n, off64_t offset)
@@ -34,7 +45,7 @@ EXPORT ssize_t pwrite64(int fd, const void *from, size_t n, off64_t offset)
 }
 EXPORT ssize_t pwritev(int fd, const struct iovec *parts, int count_of_parts, off_t offset)
 {
-    count();
+    before_a_write();
     return syscall(SYS_pwritev, fd, parts, count_of_parts, (long)offset, 0l);
 }
 EXPORT ssize_t pwritev64(int fd, const struct iovec *parts, int count_of_parts, off64_t offset)

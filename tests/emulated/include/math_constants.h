@@ -1,2 +1,0 @@
-/* stands for the header of that name in the CUDA toolkit */
-#include "device.h"
