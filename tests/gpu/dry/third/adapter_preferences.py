@@ -1,14 +1,9 @@
-"""Preferences with adapters alone: the same bf16 model with its LoRA switched off is the reference; chosen and rejected pass one after the other, layers recomputed."""
+"""Preferences with adapters alone: the bf16 model with its LoRA switched off is the reference; layers are recomputed."""
 import torch
-import torch.nn.functional as F
 from peft import LoraConfig, get_peft_model
 from transformers import GlmConfig, GlmForCausalLM
 
 from kit import memory, options
-
-
-def parse():
-    return options(hidden=1536, layers=14, vocab=59_000, rank=32, pairs=3, longest=512, beta=0.1, kind="ipo")
 
 
 def answers(a):
@@ -27,7 +22,7 @@ def mean_log(model, ids, mask, answer):
 
 
 def main():
-    a = parse()
+    a = options(hidden=1536, layers=14, vocab=59_000, rank=32, pairs=3, longest=512, beta=0.1)
     torch.manual_seed(1046)
     base = GlmForCausalLM(GlmConfig(
         vocab_size=a.vocab, hidden_size=a.hidden, intermediate_size=a.hidden * 3, num_hidden_layers=a.layers, head_dim=64,
@@ -46,14 +41,13 @@ def main():
         with torch.autocast(a.device, dtype=torch.bfloat16):
             now = [mean_log(model, *side) for side in (chosen, rejected)]
         margin = (now[0] - before[0]) - (now[1] - before[1])
-        loss = (margin - 1 / (2 * a.beta)).square().mean() if a.kind == "ipo" else -F.logsigmoid(a.beta * margin).mean()
+        loss = (margin - 1 / (2 * a.beta)).square().mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
         optimizer.step()
         optimizer.zero_grad()
         print({"loss": round(loss.item(), 4), "accuracy": (margin > 0).float().mean().item()})
         memory(step=step)
-    memory()
 
 
 main()

@@ -1,4 +1,4 @@
-"""ALBERT finds answers in passages: one layer's weights used many times, fp16 with a GradScaler, long passages in overlapping windows, F1 on the host."""
+"""ALBERT finds answers: one layer's weights used many times, fp16 with a GradScaler, overlapping windows."""
 import torch
 from transformers import AlbertConfig, AlbertForQuestionAnswering, get_linear_schedule_with_warmup
 
@@ -57,7 +57,6 @@ def main():
         score = sum(f1(i, max(i, j), (k, m)) for i, j, k, m in guess) / a.batch
         print(f"step {step} loss {out.loss.item():.4f} f1 {score:.3f} scale {scaler.get_scale():.0f}")
         memory(step=step)
-    memory()
 
 
 main()

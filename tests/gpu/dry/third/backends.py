@@ -1,4 +1,4 @@
-"""The same decoder with attention by one backend that the user names; where the backend takes one, a learned bias of relative distances."""
+"""A decoder with attention by one backend that the user names; where that takes one, a learned bias."""
 import contextlib
 import torch
 from torch import nn
@@ -68,7 +68,6 @@ def main():
             optimizer.zero_grad()
             print(a.backend, step, loss.item())
             memory(step=step)
-    memory()
 
 
 main()

@@ -1,4 +1,4 @@
-"""BLOOM on a stream of tokens cut into blocks: a DataLoader with a smaller last batch, a cosine schedule, perplexity after every other step."""
+"""BLOOM on blocks of a stream: a smaller last batch, a perplexity after every other step."""
 import math
 
 import torch
@@ -6,10 +6,6 @@ from torch.utils.data import DataLoader, TensorDataset
 from transformers import BloomConfig, BloomForCausalLM, get_cosine_schedule_with_warmup
 
 from kit import memory, options
-
-
-def parse():
-    return options(hidden=1024, layers=9, vocab=60_000, batch=5, block=512, precision="bf16")
 
 
 def blocks(count, args, seed):
@@ -30,7 +26,7 @@ def perplexity(model, loader, args):
 
 
 def main():
-    args = parse()
+    args = options(hidden=1024, layers=9, vocab=60_000, batch=5, block=512, precision="bf16")
     torch.manual_seed(1001)
     torch.set_float32_matmul_precision("high" if args.precision == "tf32" else "highest")
     model = BloomForCausalLM(BloomConfig(vocab_size=args.vocab, hidden_size=args.hidden, n_layer=args.layers, n_head=args.hidden // 64,
@@ -55,7 +51,6 @@ def main():
         if step % 2:
             print("perplexity", perplexity(model, valid, args))
         memory(step=step)
-    memory()
 
 
 main()

@@ -1,4 +1,4 @@
-"""Clicks by crossed features: passes of a micro-batch are one CUDA graph, the optimizer's step is a second one in the same pool; gradients add up between them."""
+"""Clicks by crossed features: a micro-batch is one CUDA graph, the optimizer's step a second one in the same pool."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -72,7 +72,6 @@ def main():
         update()
         print(f"step {step}: logloss {total.item():.4f}")
         memory(step=step)
-    memory()
 
 
 main()

@@ -1,4 +1,4 @@
-"""A student of speech frames learns from a teacher that follows it slowly; the teacher's pass is a CUDA graph, the student's runs as usual."""
+"""A student of speech frames and a slow teacher whose pass is a CUDA graph."""
 import copy
 import torch
 from torch import nn
@@ -70,4 +70,3 @@ for step in range(4):
     torch._foreach_add_(list(teacher.parameters()), [w.detach() for w in student.parameters()], alpha=0.001)
     print("update", step, "loss", loss.item())
     memory(step=step)
-memory()

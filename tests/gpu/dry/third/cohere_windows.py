@@ -1,4 +1,4 @@
-"""Cohere 2 (attention and MLP side by side, sliding windows) on chats: only answers count, micro-batches are weighted by their number of tokens."""
+"""Cohere 2 (attention and MLP side by side, sliding windows) on chats of which only answers count."""
 import torch
 from torch.nn import functional as F
 from transformers import Cohere2Config, Cohere2ForCausalLM
@@ -44,4 +44,3 @@ for step in range(3):
     optimizer.zero_grad()
     print({"step": step, "tokens": total, "norm": round(float(norm), 3), "loss": round(float(seen), 4)})
     memory(step=step)
-memory()

@@ -1,4 +1,4 @@
-"""A ViT whose blocks are compiled one by one (all are alike, so that one compilation serves them), layer scale, dropped paths, an average on the same device."""
+"""A ViT whose blocks are compiled one by one, dropped paths, an average on the device."""
 import time
 
 import torch
@@ -66,7 +66,6 @@ def main():
         average.update_parameters(model)
         print(f"step {step} loss {loss.item():.4f} after {time.time() - started:.1f} s")
         memory(step=step)
-    memory()
 
 
 main()

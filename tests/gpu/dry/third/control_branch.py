@@ -1,4 +1,4 @@
-"""A control branch for a denoiser that is there already: the U-Net is frozen, a copy of its way down learns from edges and enters by convolutions of zeros."""
+"""A control branch for a frozen U-Net: a copy of its way down enters by convolutions of zeros."""
 import copy
 import math
 import torch
@@ -98,4 +98,3 @@ for step in range(4):
     optimizer.zero_grad()
     print("step", step, "loss", loss.item(), "scale", scaler.get_scale())
     memory(step=step)
-memory()

@@ -1,4 +1,4 @@
-"""Depth of one image: torchvision's encoder, a decoder with bilinear steps up, losses of measured pixels alone (a mask) and of gradients, sizes in turn."""
+"""Depth of one image: torchvision's encoder, bilinear steps up, masked losses, sizes in turn."""
 import torch
 import torchvision
 from torch import nn
@@ -70,4 +70,3 @@ for step in range(4):
     schedule.step()
     print(f"{step} {h}x{w} loss {loss.item():.4f}")
     memory(step=step)
-memory()

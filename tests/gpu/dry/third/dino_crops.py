@@ -1,4 +1,4 @@
-"""Self-distillation of a ViT: two large crops and several small ones of each image, a teacher that follows slowly, a centre of its outputs, fp16."""
+"""Self-distillation of a ViT: large and small crops of each image, a slow teacher, fp16."""
 import math
 
 import torch
@@ -91,4 +91,3 @@ for step in range(4):
         center.mul_(0.9).add_(t.mean(0, keepdim=True), alpha=0.1)
     print(f"{step}: loss {loss.item():.4f} momentum {m:.5f}")
     memory(step=step)
-memory()

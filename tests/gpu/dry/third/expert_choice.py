@@ -1,4 +1,4 @@
-"""Experts choose their tokens (each as many, so that shapes stay): gathered, multiplied in a batch, added back where they came from; every other layer is dense."""
+"""Experts choose their tokens, each as many: gathered, multiplied in a batch, added back."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -66,7 +66,6 @@ def main():
         optimizer.zero_grad()
         print("step", step, "loss", loss.item())
         memory(step=step)
-    memory()
 
 
 main()

@@ -1,10 +1,10 @@
-"""GPT-OSS from its configuration, small: sinks in attention, windows in every other layer, experts with biases; bf16, the router alone in a group of its own."""
+"""A small GPT-OSS: sinks in attention, windows in every other layer, experts; the router a group of its own."""
 import torch
 from transformers import GptOssConfig, GptOssForCausalLM
 
 from kit import memory, options
 
-a = options(hidden=640, layers=6, experts=8, vocab=40_000, batch=3, seq=512, freeze_router=False)
+a = options(hidden=640, layers=6, experts=8, vocab=40_000, batch=3, seq=512)
 torch.manual_seed(1048)
 model = GptOssForCausalLM(GptOssConfig(
     vocab_size=a.vocab, hidden_size=a.hidden, intermediate_size=a.hidden, num_hidden_layers=a.layers, num_local_experts=a.experts,
@@ -14,9 +14,6 @@ model = GptOssForCausalLM(GptOssConfig(
 model.train()
 routers = [w for n, w in model.named_parameters() if ".router." in n]
 chosen = {id(w) for w in routers}
-if a.freeze_router:
-    for w in routers:
-        w.requires_grad_(False)
 optimizer = torch.optim.AdamW([{"params": routers, "lr": 1e-5}, {"params": [w for w in model.parameters() if id(w) not in chosen]}], lr=1e-4)
 schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, 0.3, 2)
 for step in range(3):
@@ -29,4 +26,3 @@ for step in range(3):
     optimizer.zero_grad()
     print(f"step {step} loss {out.loss.item():.4f} balance {float(out.aux_loss):.4f} norm {norm.item():.3f}")
     memory(step=step)
-memory()

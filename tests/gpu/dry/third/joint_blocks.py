@@ -1,4 +1,4 @@
-"""Images from text by rectified flow: blocks in which image and text have weights of their own and look at each other, places turned in two dimensions."""
+"""Images from text by rectified flow: image and text have weights of their own and look at each other."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -86,4 +86,3 @@ for step in range(4):
     optimizer.zero_grad()
     print(f"step {step} loss {loss.item():.4f} norm {norm.item():.3f}")
     memory(step=step)
-memory()

@@ -1,5 +1,6 @@
-"""kit.py - what the programs of this folder share: their command lines, and PyTorch's counters, which they print after each step and at their end."""
+"""What the programs of this folder share: their command lines, and PyTorch's counters after each step and at the end."""
 import argparse
+import atexit
 import json
 
 import torch
@@ -7,6 +8,7 @@ import torch
 
 def options(*names, **defaults):
     """NAMES stand without a dash; --device, and an option for each of DEFAULTS, of its type: a list takes several, False is a switch."""
+    atexit.register(memory)
     p = argparse.ArgumentParser()
     for name in names:
         p.add_argument(name)

@@ -1,4 +1,4 @@
-"""An autoencoder with a normal latent for images: residual blocks, attention in the middle, an adversary whose weight follows from two gradients."""
+"""An autoencoder for images with an adversary whose weight follows from two gradients."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -95,4 +95,3 @@ for step in range(4):
         against.step()
     print(f"{step} loss {loss.item():.1f} kl {kl.item():.2f} weight {float(weight):.2f}")
     memory(step=step)
-memory()

@@ -1,4 +1,4 @@
-"""LLaVA's two stages: first the projector alone, then the language model, too; the vision tower stays frozen; answers about one or two images."""
+"""LLaVA's two stages: the projector alone, then the language model, too; the vision tower is frozen."""
 import torch
 from transformers import CLIPVisionConfig, LlavaConfig, LlavaForConditionalGeneration, Qwen2Config
 
@@ -47,4 +47,3 @@ for stage, words, rate in ((1, ("multi_modal_projector",), 1e-3), (2, ("multi_mo
         print("loss", loss.item())
         memory(step=step)
         step += 1
-memory()

@@ -1,4 +1,4 @@
-"""Longformer sorts documents: windows of attention, a few words that see everything (how many differs by document), lengths that differ by batch."""
+"""Longformer sorts documents: windows of attention, some global words, lengths that differ by batch."""
 import torch
 from transformers import LongformerConfig, LongformerForSequenceClassification
 
@@ -36,4 +36,3 @@ for step in range(4):
     count += a.batch
     print(f"batch {step}: {tuple(ids.shape)}, {int(everywhere.sum())} global, loss {out.loss.item():.3f}, accuracy {right / count:.2f}")
     memory(step=step)
-memory()

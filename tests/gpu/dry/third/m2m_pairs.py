@@ -1,4 +1,4 @@
-"""M2M-100 for pairs of languages: sentences sorted by length within a pool, layers left out at random, two micro-batches a step, TF32; a short beam at the end."""
+"""M2M-100: sentences sorted by length, layers left out at random, TF32, a short beam at the end."""
 import random
 
 import torch
@@ -54,7 +54,6 @@ def main():
         said = model.generate(input_ids=source.to(args.device), attention_mask=mask.long().to(args.device), num_beams=args.beams,
                               max_new_tokens=12, min_new_tokens=12, forced_bos_token_id=5)
     print("translated", tuple(said.shape))
-    memory()
 
 
 main()

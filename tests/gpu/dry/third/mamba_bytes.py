@@ -1,4 +1,4 @@
-"""Mamba 2 by transformers on bytes, in plain PyTorch operations; rows of two lengths in turn, gradients of two micro-batches, no bias decays."""
+"""Mamba 2 by transformers in plain PyTorch operations; rows of two lengths, two micro-batches."""
 import torch
 from transformers import Mamba2Config, Mamba2ForCausalLM
 
@@ -40,4 +40,3 @@ for step in range(3):
     optimizer.zero_grad()
     print(f"step {step}: {total / 0.6931:.3f} bits a byte")
     memory(step=step)
-memory()

@@ -1,4 +1,4 @@
-"""Detection by queries: a ResNet with frozen norms, a transformer, queries matched to boxes on the host, losses after every decoder layer, padded images."""
+"""Detection by queries matched to boxes on the host, losses after every decoder layer, padded images."""
 import torch
 import torchvision
 from torch import nn
@@ -79,4 +79,3 @@ for step in range(4):
     optimizer.step()
     print(f"step {step} {height}x{width} loss {losses[-1].item():.3f}")
     memory(step=step)
-memory()

@@ -1,4 +1,4 @@
-"""Speech from letters: convolutions and a two-way LSTM read, two LSTM cells write frame by frame and look back by place, a network of convolutions corrects."""
+"""Speech from letters: a two-way LSTM reads, two LSTM cells write frame by frame, convolutions correct."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -82,4 +82,3 @@ for step in range(3):
     optimizer.step()
     print(f"Train loss {step} {loss.item():.6f} Grad Norm {norm:.6f}")
     memory(step=step)
-memory()

@@ -1,4 +1,4 @@
-"""A language model with memories of the segment before, relative positions shifted as Transformer-XL does, and an adaptive softmax; float32."""
+"""A language model with memories of the segment before, relative places, an adaptive softmax; float32."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -67,4 +67,3 @@ for step in range(5):
     schedule.step()
     print(f"| segment {step} | loss {loss.item():5.2f} | memory {len(memories[0])}")
     memory(step=step)
-memory()

@@ -1,4 +1,4 @@
-"""ModernBERT on masked words: a warm-up, a plateau and a decay, batches padded to their longest sentence, the sparse head only where words are hidden."""
+"""ModernBERT on masked words: padded batches, the sparse head only where words are hidden."""
 import random
 
 import torch
@@ -43,4 +43,3 @@ for step in range(5):
     optimizer.zero_grad()
     print("step", step, "length", inputs["input_ids"].shape[1], "loss", loss.item(), "lr", optimizer.param_groups[0]["lr"])
     memory(step=step)
-memory()

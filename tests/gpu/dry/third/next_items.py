@@ -1,4 +1,4 @@
-"""What a person will look at next: self-attention over the items seen before, one true and many drawn items for each place, ranks among all items afterwards."""
+"""What a person looks at next: drawn items for each place, ranks among all afterwards."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -65,7 +65,6 @@ def main():
             hit = (top == people[:, -1:]).any(1).float().mean().item()
         print(f"epoch {step} loss {loss.item():.4f} HR@10 {hit:.4f}")
         memory(step=step)
-    memory()
 
 
 main()

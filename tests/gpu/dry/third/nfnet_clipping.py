@@ -1,4 +1,4 @@
-"""A network without normalization: standardized weights, squeeze and excite, gradients clipped unit by unit; channels last in fp16, or plain fp32."""
+"""A network without normalization, gradients clipped unit by unit; channels last in fp16, or fp32."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -86,4 +86,3 @@ for step in range(3):
     scaler.update()
     print("step", step, "loss", loss.item())
     memory(step=step)
-memory()

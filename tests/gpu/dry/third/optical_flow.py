@@ -1,17 +1,13 @@
-"""torchvision's RAFT without weights: motion between frames, refined again and again, a loss over all refinements with weights that grow."""
+"""torchvision's RAFT without weights: motion refined again and again, a loss over all refinements."""
 import torch
 import torchvision
 
 from kit import memory, options
 
-args = options(model="raft_small", batch=4, crop=[320, 448], updates=9, gamma=0.8, freeze_norm=False)
+args = options(model="raft_small", batch=4, crop=[320, 448], updates=9, gamma=0.8)
 torch.manual_seed(1024)
 model = torchvision.models.get_model(args.model, weights=None).to(args.device)
 model.train()
-if args.freeze_norm:
-    for m in model.modules():
-        if isinstance(m, torch.nn.BatchNorm2d):
-            m.eval()
 optimizer = torch.optim.AdamW(model.parameters(), lr=4e-4, weight_decay=1e-4, eps=1e-8)
 schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-4, total_steps=110, pct_start=0.05, cycle_momentum=False, anneal_strategy="linear")
 
@@ -40,4 +36,3 @@ for step in range(3):
         epe = (guesses[-1] - flow).square().sum(1).sqrt().mean().item()
     print(f"step {step} loss {loss.item():.3f} epe {epe:.3f}")
     memory(step=step)
-memory()

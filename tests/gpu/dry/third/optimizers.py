@@ -1,4 +1,4 @@
-"""A transformer over the columns of a table, trained by one of several optimizers; the best weights so far are kept on the device, validation in large batches."""
+"""A transformer over a table's columns, one of several optimizers; the best weights are kept on the device."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -55,8 +55,6 @@ MAKERS = {
     "radam": lambda w: torch.optim.RAdam(w, lr=1e-3, weight_decay=1e-5, decoupled_weight_decay=True, foreach=False),
     "adadelta": lambda w: torch.optim.Adadelta(w, lr=1.0, rho=0.95),
     "amsgrad": lambda w: torch.optim.AdamW(w, lr=1e-3, amsgrad=True, fused=w[0].is_cuda),
-    "rprop": lambda w: torch.optim.Rprop(w, lr=1e-3),
-    "adagrad": lambda w: torch.optim.Adagrad(w, lr=1e-2, initial_accumulator_value=0.1, foreach=True),
     "lamb": lambda w: Lamb(w, 2e-3),
 }
 a = options("optimizer", numbers=40, kinds=[90_000, 20_000, 1200, 400, 31, 24, 7, 2], d=320, layers=5, batch=640)
@@ -88,4 +86,3 @@ for step in range(4):
         best, kept = error, {k: v.clone() for k, v in model.state_dict().items()}
     print(f"{a.optimizer} {step}: loss {loss.item():.4f} rmse {error:.4f} best {best:.4f}")
     memory(step=step)
-memory()

@@ -1,4 +1,4 @@
-"""Activations leave for the host by hooks of one's own: large ones alone, copied on a second stream, two on their way at most; the weights' views stay."""
+"""Activations leave for the host by hooks of one's own, on a second stream, two on their way at most."""
 import collections
 import contextlib
 import torch
@@ -80,4 +80,3 @@ for step in range(3):
     optimizer.zero_grad()
     print(f"step {step} loss {loss.item():.4f}, {offload.moved / 2**20:.0f} MiB have left so far")
     memory(step=step)
-memory()

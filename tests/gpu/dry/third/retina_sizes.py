@@ -1,4 +1,4 @@
-"""torchvision's RetinaNet without weights: one image size out of several for each batch, warm-up by steps, boxes after the last step by suppression."""
+"""torchvision's RetinaNet without weights: one image size of several per batch, boxes after the last step."""
 import torch
 from torchvision.models.detection import retinanet_resnet50_fpn_v2
 
@@ -40,7 +40,6 @@ def main():
     with torch.inference_mode():
         found = model([scene(a.classes)[0].to(a.device) for _ in range(2)])
     print("found", [len(f["boxes"]) for f in found])
-    memory()
 
 
 main()

@@ -1,4 +1,4 @@
-"""A large graph by samples: a few neighbours of each node are drawn on the host, features of those nodes travel, means or maxima are gathered layer by layer."""
+"""A large graph by samples: neighbours drawn on the host, their features gathered layer by layer."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -73,7 +73,6 @@ def main():
         optimizer.step()
         print(f"Batch {step} nodes {len(nodes)} loss {loss.item():.4f}")
         memory(step=step)
-    memory()
 
 
 main()

@@ -1,4 +1,4 @@
-"""A GPT as speed runs write it: normalized queries and keys, squared ReLU, skips between the halves, capped logits, Lion by foreach operations."""
+"""A GPT as speed runs write it: squared ReLU, skips between the halves, capped logits, Lion by foreach."""
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -90,4 +90,3 @@ for step in range(4):
     model.zero_grad(set_to_none=True)
     print(f"step:{step} train_loss:{loss.item():.4f}")
     memory(step=step)
-memory()

@@ -1,4 +1,4 @@
-"""A GAN with styles: kernels changed for each image by a grouped convolution, noise in every layer, two styles mixed, a lazy penalty, an averaged generator."""
+"""A GAN with styles: kernels changed per image, two styles mixed, a lazy penalty, an averaged generator."""
 import copy
 import torch
 from torch import nn
@@ -99,4 +99,3 @@ for step in range(4):
         old.lerp_(new.detach(), 0.002)
     print(f"step {step} d {loss_d.item():.3f} g {loss_g.item():.3f}")
     memory(step=step)
-memory()

@@ -1,4 +1,4 @@
-"""Images and captions by two towers, each on a stream of its own; they wait for each other before a pairwise sigmoid loss; validation of recall afterwards."""
+"""Images and captions by two towers on a stream each, which wait for each other before the loss."""
 import contextlib
 import torch
 from torch import nn
@@ -87,4 +87,3 @@ for step in range(4):
 with torch.no_grad():
     i, t = both(*draw())
     print("recall", ((i @ t.T).argmax(1) == torch.arange(a.batch, device=a.device)).float().mean().item())
-memory()

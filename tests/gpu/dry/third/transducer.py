@@ -1,4 +1,4 @@
-"""Speech by a transducer: a conformer or an LSTM hears, an LSTM predicts, both are joined for each frame and word; the loss goes over all ways, row by row."""
+"""Speech by a transducer: a conformer or LSTM hears, an LSTM predicts, both joined per frame and word."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -80,4 +80,3 @@ for step in range(3):
     optimizer.zero_grad()
     print("step", step, tuple(logits.shape), "loss", loss.item())
     memory(step=step)
-memory()
