@@ -84,7 +84,7 @@ raced() { python3 "$here/sanitizer_verdict.py" "$2" --planted; }
 synchronized() { python3 "$here/sanitizer_verdict.py" "$2"; }
 
 # Without what takes more than 2^31 elements: racecheck, which is some 50 times slower, would not end.
-leave=(--without "contexts,streams,graphs,processes,large_gaps,beyond")
+leave=(--without "contexts,streams,graphs,processes,beyond")
 [ -z "${KERNELS_GROUPS:-}" ] || leave=()
 
 part check 200 limited python3 "${checks[@]}"

@@ -22,10 +22,10 @@ without_barriers() {
 if [ "${1:-}" = all ]; then
     check || exit 1
     # as a GPU of compute capability 8.0 with another number of multiprocessors: the groups whose plans depend on that
-    EMULATED_MAJOR=8 EMULATED_PROCESSORS=54 check --without shapes,options,borrowed,corners,regimes,refusals,combinations,wanted,labels,nonfinite,large_gaps,peaked,buffers,contexts,processes,beyond || exit 1
+    EMULATED_MAJOR=8 EMULATED_PROCESSORS=54 check --without shapes,options,borrowed,corners,regimes,refusals,combinations,wanted,labels,nonfinite,buffers,contexts,processes,beyond || exit 1
     without_barriers
 else
-    check --only policy,compaction,corners,half_precision,portable,scaled,parts,refusals,combinations,labels,large_gaps,peaked,buffers,contexts || exit 1
+    check --only policy,compaction,corners,half_precision,portable,scaled,parts,refusals,combinations,labels,buffers,contexts || exit 1
     check --share 1/9 --only options,shapes,segments,borrowed,odds || exit 1 # case by case
     EMULATED_MAJOR=8 EMULATED_PROCESSORS=54 check --only policy,compaction,half_precision,portable || exit 1
     without_barriers --only corners
