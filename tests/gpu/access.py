@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from bench_models import Decoder
+
 try:
     import vramscope
 except ImportError:
@@ -19,35 +21,6 @@ MIB = 1 << 20
 KEEPS_STORAGE = ("view", "reshape", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "slice", "select", "split", "detach",
                  "alias", "as_strided", "unbind", "_unsafe_view", "unflatten", "chunk", "narrow", "diagonal", "lift_fresh", "split_with_sizes")
 NO_KERNEL = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_", "resize_", "record_stream", "is_pinned")
-
-
-class Block(torch.nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.norm = torch.nn.LayerNorm(width)
-        self.qkv = torch.nn.Linear(width, 3 * width)
-        self.out = torch.nn.Linear(width, width)
-        self.mlp = torch.nn.Sequential(torch.nn.LayerNorm(width), torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width))
-
-    def forward(self, x):
-        b, n, w = x.shape
-        q, k, v = self.qkv(self.norm(x)).view(b, n, 3, 8, w // 8).permute(2, 0, 3, 1, 4)
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, n, w))
-        return x + self.mlp(x)
-
-
-class Model(torch.nn.Module):
-    def __init__(self, width=512, layers=4, vocabulary=8192):
-        super().__init__()
-        self.embed = torch.nn.Embedding(vocabulary, width)
-        self.layers = torch.nn.ModuleList(Block(width) for _ in range(layers))
-        self.head = torch.nn.Linear(width, vocabulary, bias=False)
-
-    def forward(self, tokens):
-        x = self.embed(tokens)
-        for layer in self.layers:
-            x = layer(x)
-        return self.head(x)
 
 
 def step_of(model, optimizer, tokens):
@@ -105,7 +78,7 @@ def train(path):
         file.write(json.dumps(what) + "\n")
 
     torch.manual_seed(0)
-    model = Model().cuda()
+    model = Decoder(layers=4, width=512, heads=8, vocab=8192, context=512).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     tokens = torch.randint(0, 8192, (8, 512), device="cuda")
     never, idle, late, early, twin = plant(31 * MIB), plant(33 * MIB), plant(35 * MIB), plant(37 * MIB), plant(39 * MIB)

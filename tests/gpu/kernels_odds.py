@@ -12,6 +12,7 @@ from kernels_regimes import BESIDE, EXACT, OURS, PEAKED, exponential
 WIDE_SLABS = K.BORROW | OURS | 48 << K.SLAB_SHIFT  # of 3072 classes
 LENT, LENT_SLABS = K.BORROW | OURS, K.BORROW | OURS | 4 << K.SLAB_SHIFT  # stages in later rows; slabs of 256 classes, two tiles, in the workspace
 MAIN_GRAD = {"grad_weight_dtype": K.F32, "grad_weight_beta": 1.0}  # so that rows of dinput are lent
+CELLS = ["flat", "words", *(f"peaked {loss}" for loss in PEAKED), "logits of +-1e4", "all by 1e4", "overflowing", "duplicates", "one counts"]
 NAMES = {OURS: "ours", BESIDE: "beside", LENT: "lent", LENT_SLABS: "lent, slabs", WIDE_SLABS: "wide slabs"}
 LABELLED = 4e-3  # of gradients; if one token of 600 is lost, the error is 4e-2
 MANY = 6e-3  # of dweight over 7 or 13 chunks, most of which is not the labels'
@@ -76,53 +77,33 @@ def masked_slab(library, memory, whose, **values):
     case.check(f"a slab without a logit, {NAMES[whose]} {values}", limit=LABELLED, chunk=16)
 
 
-def lent(library, memory, quick):
-    cells = ["flat", "words", *(f"peaked {loss}" for loss in PEAKED), "logits of +-1e4", "all by 1e4", "masked", "overflowing", "duplicates", "one counts"]
-    random = np.random.default_rng(6)
+PLACES = (  # what is said of the case, its options, the problem's
+    ("skewed labels", None, {}), ("some ignored", {"ignored": 0.4}, {"label_dtype": K.I32}), ("all ignored", {"ignored": 1.1}, {}),
+    ("fewer are promised to count", {"ignored": 0.4}, {"max_counted": 4 / 5}), ("a bias, with which a run has logits", {"bias": True, "ignored": 0.2}, {}))
+IN_DWEIGHT = *PLACES, ("fp32 dweight, a gradient for each token", {"weights": True, "upstream": True}, {"reduction": K.NONE, "grad_weight_dtype": K.F32}), (
+    "without dinput, at a temperature", None, {"wants": K.LOSS | K.GRAD_WEIGHT, "temperature": 0.7})
+IN_DINPUT = *PLACES, ("nearly all ignored", {"ignored": 0.95}, {}), ("a gradient for each token", {"weights": True, "upstream": True}, {"reduction": K.NONE}), (
+    "bf16, added to", None, {"grad_weight_dtype": K.BF16}), ("without dweight, at a temperature", {"ignored": 0.3}, {"wants": K.LOSS | K.GRAD_INPUT, "temperature": 0.7})
+
+
+def lent(library, memory, quick, random, places, wants, **given):
+    """Odds in rows of dweight; with MAIN_GRAD by slabs, in rows of dinput of later tokens."""
     for whose in (LENT, LENT_SLABS):
-        for cell in ("peaked 0.0001", "overflowing") if EMULATED else cells:
+        for cell in ("peaked 0.0001", "overflowing") if EMULATED else [*CELLS, "masked"]:
             if mine():  # 412 classes are borrowed: the second slab has a tile less than the first
-                exponential(library, memory, cell, (70, 72, 1564), 16, 2 * EXACT if cell.startswith("peaked") else 1.0, whose=whose)
+                exponential(library, memory, cell, (70, 72, 1564), 16, 2 * EXACT if cell.startswith("peaked") else 1.0, whose=whose, **given)
         few, many = (200, 64, 1003), (300, 264, 5003)
         for shape, chunk in ((few, 16),) if EMULATED else ((few, 16), (many, 48)):
-            labels, how = skewed(shape[0], shape[2], random), {"chunk": chunk}
-            labelled(library, memory, "skewed labels", shape, labels, whose, how, limit=MANY)
-            labelled(library, memory, "some ignored", shape, labels, whose, how, {"ignored": 0.4}, limit=MANY, label_dtype=K.I32)
-            labelled(library, memory, "all ignored", shape, labels, whose, how, {"ignored": 1.1})
-            labelled(library, memory, "fewer are promised to count", shape, labels, whose, how, {"ignored": 0.4}, limit=MANY, max_counted=shape[0] * 4 // 5)
-            labelled(library, memory, "a bias, with which a run has logits", shape, labels, whose, how, {"bias": True, "ignored": 0.2}, limit=MANY)
-            labelled(library, memory, "fp32 dweight, a gradient for each token", shape, labels, whose, how, {"weights": True, "upstream": True}, reduction=K.NONE, grad_weight_dtype=K.F32)
-            labelled(library, memory, "without dinput, at a temperature", shape, labels, whose, how, limit=MANY, wants=K.LOSS | K.GRAD_WEIGHT, temperature=0.7)
-        unlikely(library, memory, whose, quick, 16)
-        masked_slab(library, memory, whose)
-
-
-def segmented(library, memory, quick):
-    """Odds by slabs, in rows of dinput of later tokens."""
-    cells = ["flat", "words", *(f"peaked {loss}" for loss in PEAKED), "logits of +-1e4", "all by 1e4", "masked", "overflowing", "duplicates", "one counts"]
-    random = np.random.default_rng(8)
-    for whose in (LENT, LENT_SLABS):
-        for cell in ("peaked 0.0001", "overflowing") if EMULATED else cells:
-            if mine():
-                exponential(library, memory, cell, (70, 72, 1564), 16, 2 * EXACT if cell.startswith("peaked") else 1.0, whose=whose, **MAIN_GRAD)
-        few, many = (200, 64, 1003), (300, 264, 5003)
-        for shape, chunk in ((few, 16),) if EMULATED else ((few, 16), (many, 48)):
-            labels, how = skewed(shape[0], shape[2], random), {"chunk": chunk}
-            for name, case, values in (
-                    ("skewed labels", None, {}), ("some ignored", {"ignored": 0.4}, {"label_dtype": K.I32}), ("nearly all ignored", {"ignored": 0.95}, {}),
-                    ("all ignored", {"ignored": 1.1}, {}), ("fewer are promised to count", {"ignored": 0.4}, {"max_counted": shape[0] * 4 // 5}),
-                    ("a bias, with which a run has logits", {"bias": True, "ignored": 0.2}, {}),
-                    ("a gradient for each token", {"weights": True, "upstream": True}, {"reduction": K.NONE}), ("bf16, added to", None, {"grad_weight_dtype": K.BF16}),
-                    ("without dweight, at a temperature", {"ignored": 0.3}, {"wants": K.LOSS | K.GRAD_INPUT, "temperature": 0.7})):
-                if EMULATED and whose == LENT_SLABS and name in ("skewed labels", "some ignored", "all ignored", "bf16, added to"):
+            labels = skewed(shape[0], shape[2], random)
+            for name, case, values in places:
+                if EMULATED and given and whose == LENT_SLABS and name in ("skewed labels", "some ignored", "all ignored", "bf16, added to"):
                     continue
-                labelled(library, memory, f"in segments, {name}", shape, labels, whose, how, case, limit=MANY, **{**MAIN_GRAD, **values})
-        unlikely(library, memory, whose, quick, 16, **MAIN_GRAD)
-        masked_slab(library, memory, whose, wants=K.GRAD_WEIGHT | K.GRAD_INPUT, **MAIN_GRAD)
-    shape = 700, 264, 9001  # few tiles and many classes: tiles are split, and their two parts added in order
-    for ignored in () if quick else (0.0, 0.3, 0.7):
-        labels = skewed(shape[0], shape[2], random)
-        labelled(library, memory, f"in segments, {ignored} ignored", shape, labels, WIDE_SLABS, {"chunk": 512}, {"ignored": ignored}, limit=MANY, **MAIN_GRAD)
+                if "max_counted" in values:
+                    values = {"max_counted": int(shape[0] * values["max_counted"])}
+                limit = LABELLED if name.startswith("fp32") else MANY
+                labelled(library, memory, name, shape, labels, whose, {"chunk": chunk}, case, limit, **{**given, **values})
+        unlikely(library, memory, whose, quick, 16, **given)
+        masked_slab(library, memory, whose, wants=wants, **given)
 
 
 def odds(library, memory, quick):
@@ -130,8 +111,7 @@ def odds(library, memory, quick):
     if memory.stream is None or memory.capability() != (9, 0):
         return
     random = np.random.default_rng(4)
-    cells = ["flat", "words", *(f"peaked {loss}" for loss in PEAKED), "logits of +-1e4", "all by 1e4", "overflowing", "duplicates", "one counts"]
-    for cell in ("peaked 0.0001", "logits of +-1e4", "overflowing") if EMULATED else cells:
+    for cell in ("peaked 0.0001", "logits of +-1e4", "overflowing") if EMULATED else CELLS:
         if mine():
             exponential(library, memory, cell, (129, 72, 768), 129, EXACT if cell.startswith("peaked") else 1.0, whose=BESIDE)
     shape, small, long = (600, 1032, 256) if not EMULATED else (600, 520, 256), (400, 64, 256), (4500, 64, 256)
@@ -149,5 +129,9 @@ def odds(library, memory, quick):
         if not EMULATED:
             labelled(library, memory, "chunks as long as they get", long, skewed(long[0], long[2], random), whose, {"chunk": 4096}, {"ignored": 0.3})
         unlikely(library, memory, whose, quick)
-    lent(library, memory, quick)
-    segmented(library, memory, quick)
+    lent(library, memory, quick, random, IN_DWEIGHT, K.GRAD_WEIGHT)
+    lent(library, memory, quick, random, IN_DINPUT, K.GRAD_WEIGHT | K.GRAD_INPUT, **MAIN_GRAD)
+    shape = 700, 264, 9001  # few tiles and many classes: tiles are split, and their two parts added in order
+    for ignored in () if quick else (0.0, 0.3, 0.7):
+        labels = skewed(shape[0], shape[2], random)
+        labelled(library, memory, f"{ignored} ignored", shape, labels, WIDE_SLABS, {"chunk": 512}, {"ignored": ignored}, limit=MANY, **MAIN_GRAD)

@@ -12,6 +12,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from bench_models import Block  # noqa: E402
+
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
 SCALE = 8 if GPU else 1
@@ -22,26 +25,11 @@ STEPS = 4
 # ---- models ----
 
 
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.project = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-
-    def forward(self, x):
-        b, t, c = x.shape
-        q, k, v = (y.view(b, t, 4, c // 4).transpose(1, 2) for y in self.qkv(self.norm1(x)).split(c, 2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.project(y.transpose(1, 2).reshape(b, t, c))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
-
-
 class Backbone(nn.Module):
     def __init__(self, checkpoint=None):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(LENGTH, WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(2))
+        self.blocks = nn.ModuleList(Block(WIDTH, 4) for _ in range(2))
         self.checkpoint = checkpoint  # use_reentrant, None: no checkpointing
 
     def forward(self, tokens):
