@@ -1,7 +1,7 @@
 /*
  * measured.h - whether this run stands on what figures were read off: an H200, with the libraries that the
- * loaded PyTorch was made for, by the metadata beside its package; where those say nothing, nothing counts as
- * measured.
+ * loaded PyTorch was made for.  The metadata beside its package say which; where they do not, nothing counts
+ * as measured.
  */
 #ifndef DRY_MEASURED_H
 #define DRY_MEASURED_H

@@ -20,8 +20,8 @@
  *
  * LCE_NONE without smoothing, class weights and z-loss is minus the label's log-probability at temperature T.
  *
- * With u_i the upstream gradient of the token's loss (for the mean divided by D, its z-loss by n) and v_i
- * that of its entropy, the gradient g over the logits, and grad_input, grad_weight and grad_bias of struct
+ * u_i is the upstream gradient of the token's loss (for the mean divided by D, its z-loss by n), v_i that of
+ * its entropy.  The gradients over the logits (g), and grad_input, grad_weight and grad_bias of struct
  * lce_buffers (here dinput, dweight, dbias):
  *
  *     g_ic = (u_i (p_ic ((1 - s) w_y + (s / V) sum w) - (1 - s) w_y [c = y] - (s / V) w_c
@@ -330,9 +330,9 @@ LCE_API const char *lce_status_name(int status);
 
 /*
  * The same problem in double precision, for tests: one logit after the other from the formulas above.  All
- * pointers are in host memory, of any alignment; outputs that are NULL are not computed; no other memory than
- * the outputs and one row of logits.  dweight [V, H], dbias [V] and dinput [N, H] are dense and do not add to
- * what is there.  The vocabulary is whole: problems with parts or a partial result are refused.
+ * pointers are in host memory, of any alignment.  Outputs that are NULL are not computed.  dweight [V, H],
+ * dbias [V] and dinput [N, H] are dense and do not add to what is there.  Problems with parts or a partial
+ * result are refused.
  */
 struct lce_reference {
     double *loss; /* [1]; [N] for none */

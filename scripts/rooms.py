@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """rooms.py [--check] [--calls BUILD] - holds the folders of shim/ and analyzer/ against what they say, and draws docs/rooms.svg.
 
-What a folder may include stands in its `vs_room(FOLDER USES ...)` (scripts/rooms.cmake).  Errors are: USES that name more or less than
-what is included, circles of folders that include each other, an include that names no folder's file; with --calls, by a build's
-object files, circles of folders whose functions call each other, and within a folder circles of more than three files (a .c and its .h
-are one); with --check, a picture that is not the one that would be drawn.
+What a folder may include stands in its `vs_room(FOLDER USES ...)` (scripts/rooms.cmake).  These are errors:
+
+    - USES that name more or less than what is included; an include that names no folder's file
+    - folders that include each other in a circle
+    - with --calls, by a build's object files: folders whose functions call each other in a circle, or more than three files
+      of a folder (a .c and its .h are one)
+    - with --check, a picture that is not the one that would be drawn
 """
 import collections
 import glob

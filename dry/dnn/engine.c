@@ -2,10 +2,10 @@
  * engine.c - the backend API's functions: descriptors are kept, engines offered, and a plan says its
  * workspace.
  *
- * A graph has four engines: the first may use tensor cores with rounded inputs (TF32), and its results need
- * not repeat; the second's do; the third may not round either; the last wants as much room as the hungriest
- * plan, and is built only where PyTorch tries all (cudnn.benchmark).  PyTorch takes the first that its
- * settings allow.  Whether cuDNN has an engine for a graph at all is not asked.
+ * A graph has four engines, of which PyTorch takes the first that its settings allow.  The first may use
+ * tensor cores with rounded inputs (TF32), and its results need not repeat.  Those of the second repeat.  The
+ * third may not round either.  The last wants as much room as the hungriest plan; PyTorch builds it only
+ * where it tries all (cudnn.benchmark).  Whether cuDNN has an engine for a graph at all is not asked.
  */
 #include "dnn.h"
 

@@ -252,8 +252,8 @@ static int64_t work_bytes(const struct rnn *rnn, const struct rnn_data *x, bool 
            (x->layout == PACKED ? 0 : 8 * x->batch);
 }
 
-/* What forward keeps for backward: of each layer the gates, the cells and what it hands on, but for the last;
- * where there is dropout a bit for each element between layers. */
+/* What forward keeps for backward: of each layer the gates, the cells and, but for the last layer, what it
+ * hands on.  Dropout takes a bit for each element between layers. */
 static int64_t reserve_bytes(const struct rnn *rnn, const struct rnn_data *x)
 {
     int64_t each = rnn->cell == LSTM ? 6 : rnn->cell == GRU ? 7 : 2, d = directions(rnn), l = rnn->layers;

@@ -2,9 +2,8 @@
  * graph_exec.c - executable graphs: instantiate, upload, launch, update.
  *
  * A launch runs all nodes at once, on the calling thread.  Allocations that it makes and does not free
- * outlive both graphs, until cuMemFree, cuMemFreeAsync, another graph's free node or, with
- * AUTO_FREE_ON_LAUNCH, the next launch frees them; without that flag the next launch is refused until they
- * are freed.
+ * outlive both graphs.  cuMemFree, cuMemFreeAsync or another graph's free node frees them, and with
+ * AUTO_FREE_ON_LAUNCH the next launch; without that flag the next launch is refused until they are freed.
  */
 #include "graph.h"
 #include "capture.h"

@@ -1,6 +1,6 @@
 /*
- * user_object.c - what a program wants to live as long as a graph does: counted references, of which graphs
- * and what is instantiated from them have their own, and a function that is called when there are none left.
+ * user_object.c - what a program wants to live as long as a graph does: references are counted, and a
+ * function is called when there are none left.  What is instantiated from a graph has references of its own.
  */
 #include "graph.h"
 

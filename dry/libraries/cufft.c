@@ -131,8 +131,8 @@ static bool has_large_prime(int64_t n)
     return n > 1;
 }
 
-/* Plans of small dimensions without large prime factors need nothing: so did 1,413 of single and double
- * precision, all that are such of 1,998 that an H200 was asked about. */
+/* Plans of small dimensions without large prime factors need nothing.  An H200 was asked about 1,998 plans of
+ * single and double precision: 1,413 had such dimensions, and none of them needed anything. */
 static bool needs_nothing(int rank, const int64_t *n, bool real, size_t element)
 {
     int64_t most = element == 8 ? 1 << 15 : 1 << 14;

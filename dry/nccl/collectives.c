@@ -2,9 +2,9 @@
  * collectives.c - what a collective leaves in its output when all other ranks are absent: as if each had what
  * this one has.
  *
- * Gathers repeat this rank's part, exchanges give back what was meant for the other, reductions give this
- * rank's own values; but small whole numbers, on which sizes and counts hang, are summed: times the ranks.
- * Broadcasts and receives leave the output as it was.
+ * Gathers repeat this rank's part.  Exchanges give back what was meant for the other.  Reductions give this
+ * rank's own values, but multiply small whole numbers, on which sizes and counts hang, by the ranks where
+ * they are summed. Broadcasts and receives leave the output as it was.
  */
 #include "nccl.h"
 

@@ -1,7 +1,7 @@
 /*
  * device.c - devices, and the context of the calling thread: the program's own where it made one current,
- * else the device's primary one, which the first call that needs it (or cudaSetDevice) retains to the end, or
- * to cudaDeviceReset.
+ * else the device's primary one.  The first call that needs that, or cudaSetDevice, makes it; it is held to
+ * the end, or to cudaDeviceReset.
  */
 #include "runtime.h"
 

@@ -334,8 +334,8 @@ DRY_API int rename(const char *path, const char *to)
     return renameat2(AT_FDCWD, path, AT_FDCWD, to, 0);
 }
 
-/* A second name of a file that is to stay as it is: of a copy, so that what is written to it is not written
- * there. */
+/* A second name of a file that must stay as it is becomes the name of a copy: so what is written to it is not
+ * written there. */
 static void *real_linkat;
 DRY_API int linkat(int d, const char *path, int e, const char *to, int flags)
 {

@@ -108,9 +108,9 @@ struct lce_odds_factors {
     float others, label;
 };
 
-/* What is kept of a row, for gradients that are made later: as in lce_slab_row the largest logit and the sum;
- * the power of two that its odds, or its sums of dinput, are relative to, and its odds' factor.  By slabs
- * (odds_slabs.cuh) they are over the slabs so far, and the factor is there with the last one. */
+/* What is kept of a row, for gradients that are made later: the largest logit and the sum, as in
+ * lce_slab_row; the power of two that its odds, or its sums of dinput, are relative to; its odds' factor.  By
+ * slabs (odds_slabs.cuh) all of it is over the slabs so far, and the last slab makes the factor. */
 struct lce_odds_row {
     float largest, sum, power, factor;
 };

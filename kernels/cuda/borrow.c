@@ -6,10 +6,10 @@
  *
  *     dweight:  | rows that each chunk adds to | borrowed: logits of the chunk under way |
  *
- * Each chunk makes dweight without the borrowed classes.  When all chunks are done, *stages* make theirs: a
- * stage takes the first that are left, computes their logits again for many tokens at a time, turns them into
- * g with the sums of each row that were kept, and makes their dweight.  Its logits lie in rows of classes
- * that are still to come, those of the last stage in the workspace, by slabs:
+ * Each chunk makes dweight without the borrowed classes.  When all chunks are done, *stages* make theirs.  A
+ * stage takes some of these classes and computes their logits again, for many tokens at a time.  The sums of
+ * each row were kept, so the logits become g, and g makes dweight.  The stage's logits lie in rows of classes
+ * that are still to come; those of the last stage lie in the workspace, by slabs:
  *
  *     dweight:  | done | rows of this stage's classes | its logits |
  *
@@ -118,13 +118,13 @@ static size_t chunk_here(const struct cuda_plan *plan, int64_t n)
 
 /* ---- estimates ---- */
 
-/* What they need to know of the problem, and who makes the products. */
+/* What the estimates need to know of the problem; whose products they are of. */
 struct estimates {
     const struct lce_slab_shape *theirs;
     const struct lce_chunk_shape *ours; /* NULL: they are cuBLASLt's */
 };
 
-/* The plan's, where it borrows rows for CHUNK tokens. */
+/* The shape for our products, where the plan borrows rows for CHUNK tokens. */
 static struct lce_chunk_shape own_shape(const struct cuda_plan *plan, const struct estimates *e,
                                         int64_t chunk)
 {
@@ -135,7 +135,7 @@ static struct lce_chunk_shape own_shape(const struct cuda_plan *plan, const stru
     return shape;
 }
 
-/* All chunks, without the dweight of the borrowed classes. */
+/* Seconds of all chunks, without the dweight of the borrowed classes. */
 static double chunks_seconds(const struct cuda_plan *plan, const struct estimates *e, int64_t chunk)
 {
     if (!e->ours)
@@ -144,7 +144,7 @@ static double chunks_seconds(const struct cuda_plan *plan, const struct estimate
     return lce_own_seconds(&shape, chunk);
 }
 
-/* The dweight of CLASSES of these. */
+/* Seconds of the dweight of CLASSES of these. */
 static double again_seconds(const struct cuda_plan *plan, const struct estimates *e, int64_t block,
                             int64_t classes, int64_t columns)
 {
@@ -157,7 +157,7 @@ static double again_seconds(const struct cuda_plan *plan, const struct estimates
 /* ---- the stages ---- */
 
 /* The next block to try for a stage, shorter than N tokens.  Our products get blocks that cut all tokens into
- * equal parts of whole tiles, down to 1024 tokens; shorter ones, and cuBLASLt's, are lce_next_below's. */
+ * equal parts of whole tiles, down to 1024 tokens.  Below that, and with cuBLASLt, it is lce_next_below. */
 static int64_t next_block(const struct cuda_plan *plan, int64_t n)
 {
     const int64_t tile = 2 * LCE_TILE_M, least = 1024, most_parts = 8;
@@ -188,8 +188,7 @@ static void consider(const struct cuda_plan *plan, const struct estimates *e, st
         *best = (struct choice){stage, seconds, each};
 }
 
-/* The bytes of a slab of N tokens that do not depend on its classes; and those of each LCE_SLAB_UNIT of
- * these. */
+/* The bytes of a stage's block of N tokens: without logits; and of the logits of LCE_SLAB_UNIT classes. */
 static size_t fixed_size(const struct cuda_plan *plan, int64_t n)
 {
     struct cuda_layout l;
@@ -200,7 +199,7 @@ static size_t varying_size(const struct cuda_plan *plan, int64_t n)
     return (size_t)(n * LCE_SLAB_UNIT) * cuda_logit_size(plan);
 }
 
-/* Considers N tokens at a time, with logits in later rows of dweight. */
+/* Considers a stage from class BEGIN on, of N tokens at a time, with logits in later rows of dweight. */
 static void consider_lent(const struct cuda_plan *plan, const struct estimates *e, int64_t begin, int64_t n,
                           struct choice *best)
 {
@@ -212,7 +211,7 @@ static void consider_lent(const struct cuda_plan *plan, const struct estimates *
         consider(plan, e, (struct cuda_stage){begin, begin + fit, fit, n, true}, best);
 }
 
-/* Likewise of all the classes that are left, with logits in ROOM bytes of the workspace. */
+/* Considers a last stage, of all classes from BEGIN on, with logits in ROOM bytes of the workspace. */
 static void consider_slabs(const struct cuda_plan *plan, const struct estimates *e, int64_t begin, int64_t n,
                            uint64_t room, struct choice *best)
 {
@@ -232,9 +231,10 @@ static void consider_slabs(const struct cuda_plan *plan, const struct estimates 
     consider(plan, e, (struct cuda_stage){begin, p->vocab, columns, n, false}, best);
 }
 
-/* Sets the stages of the borrowed classes, each the fastest for a class, and the bytes that they need in the
- * workspace, at most ROOM.  Those with logits in dweight take SHORTEST tokens at a time, or more.  Whether
- * there are any stages that take less than BEFORE seconds. */
+/* Sets the stages of the borrowed classes, one after the other, each the one that takes the least time for a
+ * class, and the bytes that they need in the workspace, at most ROOM.  Stages with logits in dweight take at
+ * least SHORTEST tokens at a time.  False if all stages take BEFORE seconds or more, or if one does not fit.
+ */
 static bool set_stages(struct cuda_plan *plan, const struct estimates *e, int64_t chunk, uint64_t room,
                        int64_t shortest, double before)
 {
@@ -262,9 +262,9 @@ static bool set_stages(struct cuda_plan *plan, const struct estimates *e, int64_
     return true;
 }
 
-/* The fastest stages.  Each stage takes the block that is the fastest for a class, which may be so short that
- * all later ones together take longer.  So with products of ours, whose short blocks are dear, stages are set
- * with several shortest blocks, and the fastest are kept. */
+/* The fastest stages.  The block that is the fastest in a stage may make the stages after it slower.  So with
+ * our products, whose short blocks are dear, stages are set with several values of SHORTEST, and the fastest
+ * are kept. */
 static bool choose_stages(struct cuda_plan *plan, const struct estimates *e, int64_t chunk, uint64_t room)
 {
     const int64_t most = plan->rows < MOST_SHORTEST ? plan->rows : MOST_SHORTEST;
@@ -280,8 +280,8 @@ static bool choose_stages(struct cuda_plan *plan, const struct estimates *e, int
 
 /* ---- the chunk ---- */
 
-/* Sets what belongs to chunks of N tokens; returns their seconds, or a negative number if they do not fit, or
- * if even the best stages would make them slower than BEFORE. */
+/* Sets what belongs to chunks of N tokens; returns the seconds of chunks and stages, or a negative number if
+ * they do not fit, or if even the best stages would make them slower than BEFORE. */
 static double try_chunk(struct cuda_plan *plan, const struct estimates *e, int64_t n, uint64_t budget,
                         double before)
 {
@@ -333,11 +333,11 @@ static struct search best_chunk(struct cuda_plan *plan, const struct estimates *
     return best;
 }
 
-/* Gradients are more exact with odds than with logits, so these may take so much longer. */
+/* Gradients are more exact with odds than with logits, so odds may take so much longer. */
 static const double odds_worth = 1.03;
 
-/* Sets what belongs to the fastest chunk, with odds or without; returns it, 0 if none is faster than BEFORE.
- */
+/* Sets what belongs to the fastest chunk, with odds or without; returns that chunk, 0 if none is faster than
+ * BEFORE. */
 static int64_t choose_chunk(struct cuda_plan *plan, const struct estimates *e, int64_t chunk, bool given,
                             uint64_t budget, double before)
 {

@@ -51,11 +51,13 @@ double lce_their_seconds(const struct lce_chunk_shape *shape, int64_t chunk);
 double lce_own_again_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t classes,
                              int64_t columns);
 
-/* Likewise of a block of BLOCK tokens by slabs of COLUMNS classes, with dinput summed in fp32 (segments.c):
- * both gradients from logits; dinput from odds; dweight, which is added to, from its gradient alone. */
-double lce_own_block_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t columns);
-double lce_own_dinput_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t columns);
-double lce_own_dweight_seconds(const struct lce_chunk_shape *shape, int64_t block, int64_t columns);
+/* Likewise of a block of BLOCK tokens by slabs of COLUMNS classes (segments.c). */
+double lce_own_block_seconds(const struct lce_chunk_shape *shape, int64_t block,
+                             int64_t columns); /* both gradients, from logits */
+double lce_own_dinput_seconds(const struct lce_chunk_shape *shape, int64_t block,
+                              int64_t columns); /* from odds */
+double lce_own_dweight_seconds(const struct lce_chunk_shape *shape, int64_t block,
+                               int64_t columns); /* from g, which the product of the logits stores */
 
 /* How much of H each tile of our dinput of N tokens has, and of our dweight of CLASSES: LCE_WIDE or
  * LCE_NARROW (product_split.h). */
@@ -65,15 +67,15 @@ int lce_dweight_width(const struct lce_chunk_shape *shape, int64_t classes);
 /* How many parts of tiles our dinput of TOKENS stores, if it has room for all that it wants. */
 int64_t lce_split_room(int processors, int64_t tokens, int64_t hidden, int64_t vocab);
 
-/* The chunk for the products of product.cu: as few chunks as possible of at most MOST tokens and at most
- * 2560, as even as tiles allow; or of at most 2048, if these are not estimated to be slower.  Of at most 4096
+/* The chunk for the products of product.cu, of at most MOST tokens: as few chunks as possible of at most 2560
+ * tokens, as even as tiles allow.  Of at most 2048 if these are not estimated to be slower; of at most 4096
  * where they are estimated to take 3 % less time, as where H is small: each chunk reads and writes dweight.
  */
 int64_t lce_own_choose(const struct lce_chunk_shape *shape, int64_t most);
 
 /* The fastest chunk of at most MOST tokens; of equals the smallest.  Candidates are the sizes that were
- * measured (256, 384, 512, ... to 2048: powers of two and one and a half times these), and all tokens if
- * there are no more than MOST.  If MOST is below 256 they are multiples of 16; below 128 only MOST itself. */
+ * measured (256, 384, 512, 768, ... 2048), and all tokens if there are no more than MOST.  If MOST is below
+ * 256 they are multiples of 16; below 128 only MOST itself. */
 int64_t lce_chunk_choose(const struct lce_chunk_shape *shape, int64_t most);
 
 /* ---- slab.c: the same for logits that are computed in slabs of classes, twice ---- */

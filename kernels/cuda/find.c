@@ -61,9 +61,8 @@ static int vectors_for(const struct cuda_plan *plan, int64_t each, bool general)
     return general || each > 12 ? 16 : 12;
 }
 
-/* Finds `loop`, which takes rows of any length and needs no cluster, if there are none; else the smallest
- * cluster whose registers hold a row with at most MOST vectors per thread (the largest cluster may have
- * more); `loop` if there is none. */
+/* Finds the kernel with the smallest cluster whose registers hold a row with at most MOST vectors per thread
+ * (in the largest cluster more).  If there is none, or no clusters, it is `loop`, which takes any row. */
 static void find_softmax(struct search *s, int kind, int64_t most)
 {
     struct cuda_plan *plan = s->plan;

@@ -366,12 +366,11 @@ static void decide(struct cuda_plan *plan, bool own)
     plan->odds = plan->exponents && cuda_odds_fit(plan);
 }
 
-/* Our own products spend no time on ignored tokens, but may take longer than cuBLASLt's if all tokens count.
- * How many are ignored is not known here.  Ours are slower by what they cost then, at most, while cuBLASLt's
- * take two thirds of the time of tokens that are ignored, however many those are.  So an estimated loss of
- * 10 % is accepted; a caller whose tokens all count can say so (max_counted).  Where rows are borrowed it is
- * 16 %: ours are estimated to cost more there (by measurements of twelve shapes up to 3 %), and what ignored
- * tokens would cost is the same.  Segments: 6 %, by measurement up to 7 %. */
+/* How many times cuBLASLt's time our own products may take, if all tokens count.  How many are ignored is not
+ * known here: ours spend no time on these, cuBLASLt's two thirds of what a counted token takes.  So an
+ * estimated loss of 10 % is accepted; a caller whose tokens all count can say so (max_counted).  Where rows
+ * are borrowed it is 16 %, as estimates of ours are too high there (measured at twelve shapes: a loss of up
+ * to 3 %).  In segments it is 6 %, measured up to 7 %. */
 static double price_of(const struct cuda_plan *plan)
 {
     if (plan->segment_count)

@@ -198,8 +198,8 @@ static struct matrix gradient(const struct cuda_run *r, const struct cuda_slab *
     return (struct matrix){cuda_logits(r), s->columns, rows, r->plan->g_stride, box, false};
 }
 
-/* The rows of a box of an operand, COUNT times 64 of whose rows or columns are in a block's tile, and which
- * the blocks of a cluster may share: half of k, if that is across its rows, else half of them. */
+/* How many rows a box of an operand has.  A block's tile has COUNT times 64 of the operand's rows or, ACROSS,
+ * of its columns; then rows are k.  If it is SHARED, each block of the cluster fetches half of the rows. */
 static uint32_t box_of(uint32_t count, bool shared, bool across)
 {
     return (across ? 64 : 64 * count) / (shared ? 2 : 1);

@@ -17,8 +17,7 @@ enum {
     LCE_PRODUCT_CLUSTER = 2,
     LCE_PRODUCT_THREADS = 384,
     LCE_PRODUCT_SHARED = 230656, /* bytes of shared memory of a block */
-    /* Of the products whose consumers take tiles in turn: a block's tile is so many times 64 sums high and
-     * wide; the blocks of a cluster share the operand of the longer side, each fetching half of it. */
+    /* product_turns.cuh: a block's tile is so many times 64 sums high and wide. */
     LCE_LOGITS_DOWN = 2,
     LCE_LOGITS_RIGHT = 3,
     LCE_DWEIGHT_DOWN = 3,
@@ -50,8 +49,8 @@ struct lce_own_args {
     float beta;
 };
 
-/* The product of the logits that stores exponentials, and what the pass needs of each row (exponents.cuh); or
- * that stores gradients of rows whose sums are known (odds_slabs.cuh). */
+/* The product of the logits that stores exponentials or odds, or g of rows whose sums are known
+ * (product_exponents.cuh). */
 struct lce_own_exponents_args {
     struct lce_own_args product;
     struct lce_labels labels;

@@ -2,8 +2,8 @@
  * product_exponents.cuh - the end of a tile of the logits' product that stores exponentials (exponents.cuh),
  * odds (odds.cuh), or the gradient itself where the rows' sums are known (odds_slabs.cuh).
  *
- * It runs in the registers that hold the sums, beside the other consumer's arithmetic (product_turns.cuh).
- * Of each 64 rows of the tile a thread has 48 logits of a row and 48 of the row 8 below; its three neighbours
+ * It runs in the registers that hold the sums, beside the other consumer's arithmetic (product_turns.cuh). Of
+ * each 64 rows of the tile a thread has 48 logits of a row and 48 of the row 8 below; its three neighbours
  * have the others of these rows.
  */
 #ifndef LCE_CUDA_PRODUCT_EXPONENTS_CUH
@@ -27,9 +27,9 @@ __device__ inline float row_sum(float value)
     return value + __shfl_xor_sync(~0u, value, 2);
 }
 
-/* Takes the label's logit out of a row: moves it to *TARGET, if this thread has it, and leaves -inf.  A
- * thread's logits of a row are d[4 i + 2 Half] and the one after it, of the classes 8 i and 8 i + 1 from its
- * first class on; LABEL is counted from there, negative if there is none. */
+/* Takes the label's logit out of a row: moves it to *TARGET, if this thread has it, and leaves -inf.  Of a
+ * row a thread has the classes 8 i and 8 i + 1, counted from its first class, in d[4 i + 2 Half] and the next
+ * number. LABEL is counted likewise, and negative if there is none. */
 template <int Half, int Count>
 __device__ inline void take_label(float (&d)[Count], int32_t label, float *target)
 {

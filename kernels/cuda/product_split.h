@@ -23,8 +23,8 @@
 #define LCE_BOTH
 #endif
 
-/* How much of H a cluster's tile of dinput or dweight has: the narrow ones where they leave less of the last
- * one, or of the last round, empty. */
+/* How much of H a cluster's tile of dinput or dweight has.  Narrow tiles are taken where less of the last
+ * tile, or of the last round, stays empty. */
 enum { LCE_WIDE = 256, LCE_NARROW = 192 };
 
 /* The fewest steps (64 of k) of a stint, and how many steps the end of a part takes: 4.3 us on an H200, where

@@ -3,8 +3,8 @@
  * factors and loss, the gradient of a logit.  L is the type of the logits, T that of the bias.
  *
  * The label's logit is kept apart from the sums over the others.  Where the softmax is peaked, 1 - p of the
- * label and the loss are small; as a difference of two numbers near 1, or near the log-sum-exp, they would
- * lose their digits, and as a sum of small numbers they keep them:
+ * label and the loss are small.  A difference of two numbers near 1, or near the log-sum-exp, would lose
+ * their digits; a sum of small numbers keeps them:
  *
  *     S' = sum over c != y of exp(z_c - m)      1 - p_y = S' / (S' + exp(z_y - m))
  *     ce = lse - z_y = log(1 + exp(t)),         t = (m - z_y) + log S'
@@ -34,8 +34,8 @@ __device__ inline float exp2_fast(float x)
 #endif
 }
 
-/* Partial sums over a set of logits.  Without the label's: the largest, the sum of exp(z - largest), and,
- * where the entropy matters, that of (z - largest) exp(z - largest); with it: the sum of w z. */
+/* Partial sums over a set of logits: the largest, the sum of exp(z - largest), the sum of w z, and, where the
+ * entropy matters, the sum of (z - largest) exp(z - largest).  The label's logit is in `weighed` alone. */
 struct Part {
     float largest, sum, weighed, moment;
 };

@@ -225,8 +225,8 @@ static int gradient_again(const struct cuda_run *r, const struct block *b, const
     return status ? status : cuda_slab_gradient(r, s, b->first, b->rows);
 }
 
-/* Dweight of a block whose rows' sums are known: of the classes whose rows of dweight held the logits, or of
- * a pass that makes dweight alone, and dbias with it. */
+/* Dweight, and in a segment dbias, of a block whose rows' sums are known: in a stage, or in a segment that
+ * makes no dinput. */
 static int dweight_alone(const struct cuda_run *r, const struct block *b)
 {
     const struct cuda_plan *plan = r->plan;

@@ -6,9 +6,9 @@
  *
  *     dinput:  | done | rows of the block | later tokens: logits ........ | sums of dinput |
  *
- * That room shrinks towards the end.  So tokens are cut into *segments*, each with the sizes of block and
- * slab that are the fastest there: with many tokens the first have whole rows (three products), the others
- * slabs (four).  What does not fit into dinput lies in the workspace.
+ * That room shrinks towards the end.  So tokens are cut into *segments*, each with its own sizes of block and
+ * slab, the fastest that fit.  If there are many tokens the first segments have whole rows (three products),
+ * the others slabs (four).  What does not fit into dinput lies in the workspace.
  *
  * Our own products make dinput of the counted tokens one after the other in the first rows of the buffer, as
  * only the device knows where they belong; cuda_expand moves them at the end.  Their segments always have
@@ -131,8 +131,8 @@ static void consider(struct search *s, int64_t columns)
     s->each = each;
 }
 
-/* Considers slabs of at most MOST classes whose logits are whole rounds of our product's tiles, but those
- * that were considered for this block before: where it lies changes no time. */
+/* Considers slabs of at most MOST classes whose logits are whole rounds of our product's tiles.  Those that
+ * were considered for this block before, with its parts in other places, would take the same time. */
 static void consider_rounds(struct search *s, int64_t most)
 {
     const int64_t clusters = cuda_of(s->plan)->processors / 2, height = 2 * LCE_TILE_M,
@@ -265,8 +265,7 @@ static double add_group(struct cuda_plan *plan, struct search *s, int64_t first,
     return one < 0 ? -1 : all + one;
 }
 
-/* Adds the group of tokens from FIRST on that is the fastest for a token: all that are left, or a part of
- * them. */
+/* Adds a group of the tokens from FIRST on, as many as take the least time for a token. */
 static double add_best_group(struct cuda_plan *plan, struct search *s, int64_t first)
 {
     enum { MOST_PARTS = 4 };

@@ -188,9 +188,9 @@ __device__ inline void no_row(const lce_softmax_args &a, int64_t row, T *out, in
         store(out, i, g);
 }
 
-/* With all options.  A thread takes its vectors in groups of VECTORS.  For the gradient it reads all but the
- * last group again, which are in the L2 cache by then; so there may be any number of them where it writes
- * only what itself has read, and one where gradients are narrower than logits. */
+/* With all options.  A thread takes its vectors in groups of VECTORS.  For the gradient it reads all groups
+ * but the last again, from the L2 cache.  Where gradients are narrower than logits there is one group, as a
+ * thread would overwrite what others still have to read. */
 template <typename L, typename T, int Vectors> __device__ inline void general_rows(const lce_softmax_args &a)
 {
     LCE_SHARED(Sums, sums);

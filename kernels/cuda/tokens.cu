@@ -185,9 +185,9 @@ extern "C" __global__ void lce_scatter(const lce_rows_args a)
         to[i] = from[i];
 }
 
-/* Each block moves its columns of all rows, in place, a batch of rows at a time from the last on.  A row
- * moves down or stays, so a batch overwrites rows that were moved before, and its own, which all have been
- * read; where its last row stays, so do all before it. */
+/* Each block moves its columns of all rows, in place, a batch of rows at a time, the last rows first.  A row
+ * moves down or stays.  So a batch overwrites only rows that were moved before, and its own, all of which
+ * have been read.  Where a batch's last row stays, all rows before it do. */
 extern "C" __global__ void __launch_bounds__(LCE_EXPAND_THREADS) lce_expand(const lce_expand_args a)
 {
     constexpr int64_t batch = LCE_EXPAND_THREADS / LCE_EXPAND_VECTORS;

@@ -48,9 +48,8 @@ TEST(every_plan_finds_its_kernels_and_stays_in_its_buffers)
             }
 }
 
-/* On Hopper the products that skip ignored tokens stand for cuBLASLt's, but for what they cannot do, and
- * where the caller says that next to none is ignored: there that of the logits alone does, if it may store
- * exponentials. */
+/* On Hopper our products are taken instead of cuBLASLt's where they can solve the problem.  If the caller
+ * says that next to no token is ignored, only ours of the logits is, where it may store exponentials. */
 TEST(own_products_stay_in_their_buffers_and_are_all_there_is)
 {
     static const int64_t vocabs[] = {256, 300, 1003, 50257, 128256, 270001};

@@ -39,8 +39,8 @@ TEST(an_exchange_is_in_the_middle_of_a_chunk)
             }
 }
 
-/* Rows that are exchanged are of the same tokens on all ranks: compacted on each or on none, whatever its
- * part, device and strides; products that skip ignored tokens are for those that can. */
+/* Rows that are exchanged are of the same tokens on all ranks: they are compacted on each rank or on none,
+ * whatever its part, device and strides.  Our products are for the ranks that can use them. */
 TEST(ranks_exchange_the_same_rows_whosever_products_they_take)
 {
     static const struct {

@@ -363,8 +363,8 @@ TEST(products_of_ours_borrow_rows_of_dinput)
     library.images[IMAGE_PRODUCT] = NULL;
 }
 
-/* Where dweight comes in blocks of its own it is summed in fp32 if that is asked for, however few blocks make
- * dinput; and a slab that is asked for and has all classes is none of ours. */
+/* Where dweight has segments of its own, it is summed in fp32 if that is asked for, however few blocks make
+ * dinput. If a slab of all classes is asked for, the products are not ours. */
 TEST(segments_of_ours_keep_what_was_asked_for)
 {
     int in_passes = 0;

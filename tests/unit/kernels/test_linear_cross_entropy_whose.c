@@ -177,7 +177,7 @@ TEST(each_way_of_odds_is_met)
 }
 
 /* How often what is taken is more than 5 % slower than the other, and by how much at most, if SHARE of the
- * tokens is ignored: ours leave these out, beside them only the product of the logits does.  MISSED: how
+ * tokens is ignored.  Ours leave these tokens out; "beside" only its product of the logits does.  MISSED: how
  * often ours are not taken though they cost no more than the price. */
 struct lost {
     int slow, number, missed;
