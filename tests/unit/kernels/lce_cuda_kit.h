@@ -59,14 +59,15 @@ static size_t images_size;
 
 static inline bool in_images(const char *name)
 {
-    static char found[128][64];
+    static char found[1024][64];
     int i = 0;
-    for (; i < 128 && found[i][0]; i++)
+    for (; found[i][0]; i++)
         if (!strcmp(found[i], name))
             return true;
     if (!memmem(images, images_size, name, strlen(name) + 1)) /* its end belongs to it */
         return false;
-    snprintf(found[i % 128], sizeof found[0], "%s", name);
+    assert_in_range(i, 0, 1022);
+    snprintf(found[i], sizeof found[0], "%s", name);
     return true;
 }
 
