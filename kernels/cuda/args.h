@@ -110,7 +110,7 @@ struct lce_odds_factors {
 
 /* What is kept of a row, for gradients that are made later: the largest logit and the sum, as in
  * lce_slab_row; the power of two that its odds, or its sums of dinput, are relative to; its odds' factor.  By
- * slabs (odds_slabs.cuh) all of it is over the slabs so far, and the last slab makes the factor. */
+ * slabs (odds.cuh) all of it is over the slabs so far, and the last slab makes the factor. */
 struct lce_odds_row {
     float largest, sum, power, factor;
 };
@@ -145,7 +145,7 @@ struct lce_odds_rows_args {
     int32_t count;
 };
 
-/* Adds a slab to what is kept of each row (odds_slabs.cuh).  Of its odds x is not read, scaled and kept are
+/* Adds a slab to what is kept of each row (odds.cuh).  Of its odds x is not read, scaled and kept are
  * NULL, and targets are of all slabs. */
 struct lce_odds_fold_args {
     struct lce_odds_rows_args slab;

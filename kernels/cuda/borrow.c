@@ -17,7 +17,7 @@
  * 16 bits.  Slabs alone (slab.c) pay it for the whole vocabulary.
  *
  * With our own products in bf16 the rows hold odds instead of logits (odds.cuh), and the product of a stage's
- * logits stores g itself (odds_slabs.cuh).
+ * logits stores g itself (odds.cuh).
  */
 #include "cuda.h"
 

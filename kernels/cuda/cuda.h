@@ -223,7 +223,7 @@ void cuda_slice(struct cuda_plan *plan, int64_t columns);
 /* Bytes of the workspace without cuBLASLt's scratch, with CHUNK tokens at a time; sets the layout. */
 size_t cuda_size_with(struct cuda_plan *plan, int64_t chunk);
 
-/* ---- products.c, find.c: cuBLASLt's products of every shape that a run has, and the kernels ---- */
+/* ---- gemm.c, find.c: cuBLASLt's products of every shape that a run has, and the kernels ---- */
 
 int cuda_make_products(struct cuda_plan *plan, size_t scratch);
 size_t cuda_most_scratch(const struct cuda_plan *plan); /* of any of the products */

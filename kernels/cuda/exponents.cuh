@@ -16,7 +16,7 @@
 #ifndef LCE_CUDA_EXPONENTS_CUH
 #define LCE_CUDA_EXPONENTS_CUH
 
-#include "pass.cuh"
+#include "row.cuh"
 
 namespace lce
 {

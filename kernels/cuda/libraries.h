@@ -80,10 +80,6 @@ struct lce_blas {
 #undef X
 };
 
-/* Open the libraries once and keep them for ever.  They return enum lce_status. */
-int lce_driver_open(struct lce_driver *driver);
-int lce_blas_open(struct lce_blas *blas);
-
 /* The name of an error, such as "CUDA_ERROR_INVALID_VALUE". */
 const char *lce_driver_error(const struct lce_driver *driver, CUresult status);
 

@@ -1,6 +1,6 @@
-/* odds.cu - the kernels of odds.cuh, odds_slabs.cuh and label_rows.cuh. */
+/* odds.cu - the kernels of odds.cuh, odds.cuh and label_rows.cuh. */
 #include "label_rows.cuh"
-#include "odds_slabs.cuh"
+#include "odds.cuh"
 
 #define ODDS(name, arguments, call)                                                                          \
     extern "C" __global__ void __launch_bounds__(256) lce_##name(const arguments a)                          \

@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "fast.cuh"
-#include "pass.cuh"
+#include "row.cuh"
 
 namespace lce
 {

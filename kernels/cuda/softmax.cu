@@ -15,7 +15,7 @@
 #include <type_traits>
 
 #include "options.cuh"
-#include "pass.cuh"
+#include "row.cuh"
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define LCE_CLUSTERS
