@@ -34,6 +34,11 @@ struct doctor {
 void doctor_say(struct doctor *d, enum verdict verdict, const char *topic, const char *todo,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* The findings as a table or as JSON, on stdout; WORST is the worst of their verdicts. */
+void doctor_text(const struct doctor *d);
+void doctor_json(const struct doctor *d, enum verdict worst);
+void doctor_free(struct doctor *d);
+
 /* Runs FUNCTION in a forked child; its findings come back.  False where it crashed or took longer than
  * SECONDS: WHY says. */
 bool doctor_child(struct doctor *d, void (*function)(struct doctor *), int seconds, char *why,

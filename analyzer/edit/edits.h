@@ -48,7 +48,7 @@ struct edit {
     enum edit_what what;
     const char *text; /* "states=8bit", static or the command line's */
     double factor;    /* of batch and sequence */
-    const char *path; /* of checkpoint's units; in text, NULL: as unit_names.h finds them */
+    const char *path; /* of checkpoint's units; in text, NULL: as unit_names.c finds them */
     int64_t n; /* accumulate, checkpoint, ranks of zero; of states, of types an enum edit_states, edit_loss */
     int64_t stage;
 };

@@ -180,7 +180,7 @@ bool report_has_blocks(const struct device_report *d)
     return false;
 }
 
-/* Without phases of a training no change of the program has an answer (edit/edits.c). */
+/* Without phases of a training no change of the program has an answer (edit/build.c). */
 static bool has_training(const struct trace *t, int64_t device)
 {
     static const char *const names[] = {"forward", "backward", "optimizer"};
