@@ -1,29 +1,17 @@
 /*
  * autograd.c - finds the line of the forward to which a block that is born in backward belongs.
  *
- * As a rule no code of the program runs in backward: PyTorch's engine runs the nodes of a graph.  But each
+ * In backward PyTorch's engine runs the nodes of a graph, as a rule without code of the program.  But each
  * node was made by a call in the forward.  There it takes a number from
- * at::sequence_number::get_and_increment(), which libtorch_cpu, libtorch_python and libtorch_cuda call
- * through the linker: a preloaded definition sees every birth of a node, without Python and without `run`.
- * Numbers are the thread's own, and a node keeps its number and the thread (an id that torch counts itself).
- * So each thread has a ring of births, in which the node that runs in backward is looked up:
+ * at::sequence_number::get_and_increment(), which torch's libraries call through the linker: a preloaded
+ * definition sees every birth of a node, without Python and without `run`.  A node keeps its number and the
+ * thread (an id that torch counts itself):
  *
  *      birth      thread 1, number 7      call stack 12  ──▶  ring of thread 1, place 7
  *      backward   the node that runs: thread 1, number 7 (torch_node.c)  ──▶  call stack 12
  *
- * The engine itself says whether backward runs (get_current_graph_task_id).  The thread's name would not do:
- * backward also runs on the caller's thread, inside another backward, and in a recomputation.  A node born in
- * backward (create_graph, a recomputation) gets the stack of its own birth, and so refers to the forward in
- * turn.
- *
- * RING_BIRTHS births a thread are kept, of RINGS threads.  A birth that is overwritten before it is looked up
- * counts as lost, and its blocks get only the node's name, as those of nodes without a number
- * (AccumulateGrad) or from before the recording do.  Number and thread are trusted only if a birth of that
- * thread with that number was seen.
- *
  * No lock and no allocation, but once per process (the real functions are looked up) and once per thread that
- * makes nodes (its ring is mapped).  A fork child finds the rings wiped, because the ids in them are its
- * parent's.
+ * makes nodes (its ring is mapped).
  */
 #define _GNU_SOURCE
 #include "autograd.h"
@@ -114,7 +102,9 @@ static inline struct ring *my_ring(void)
     return claim();
 }
 
-/* The birth of the node with NUMBER on THREAD; 0: not known. */
+/* The birth of the node with NUMBER on THREAD; 0: not known, as of a node without a number (AccumulateGrad),
+ * from before the recording, or whose birth was overwritten, which counts as lost.  Number and thread are
+ * trusted only if a birth of that thread with that number was seen. */
 static uint64_t find_birth(struct vs_journal *j, uint64_t thread, uint64_t number)
 {
     struct ring *r = atomic_load_explicit(&rings[thread % RINGS], memory_order_acquire);
@@ -208,6 +198,8 @@ static uint32_t frame_of_node(struct vs_journal *j, uintptr_t table)
     return make_type(j, table);
 }
 
+/* The engine itself says whether backward runs.  The thread's name would not do: backward also runs on the
+ * caller's thread, inside another backward, and in a recomputation. */
 VS_HOT_CODE int vs_autograd_task(void)
 {
     /* Acquire: pairs with take_from(). */
@@ -281,6 +273,8 @@ static __attribute__((noinline, cold)) number_fn *look_up(void)
     return atomic_load_explicit(&real.number, memory_order_relaxed);
 }
 
+/* A node born in backward (create_graph, a recomputation) gets the stack of its own birth, and so refers to
+ * the forward in turn. */
 static void note_birth(struct vs_journal *j, uint64_t number)
 {
     struct ring *r = my_ring();

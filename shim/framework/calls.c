@@ -1,11 +1,11 @@
 /*
  * calls.c - opens and closes the layer of a module's call without running Python code of ours.
  *
- * nn.Module.__call__ is wrapped by a Python function (framework/python/vramscope/_torch.py).  For nearly all
- * calls, those inside of another module's, all that it does is to write the module's number into the thread's
- * cell (layers.h) and the old one back; to run it makes a call one to three microseconds longer.  So the
- * wrapper stays where and what it is, and only the pointer by which the interpreter calls it (the vectorcall
- * of PEP 590) is ours:
+ * nn.Module.__call__ is wrapped by a Python function (framework/python/vramscope/_torch.py), to run which
+ * makes a call one to three microseconds longer.  For nearly all calls, those inside of another module's, it
+ * only writes the module's number into the thread's cell (layers.h) and the old one back.  So the wrapper
+ * stays where and what it is, and only the pointer by which the interpreter calls it (the vectorcall of PEP
+ * 590) is ours:
  *
  *      module(x) ─▶ the wrapper's vectorcall, ours
  *                   ├─▶ torch's function           of a module that is known, on a thread that nobody
@@ -13,16 +13,10 @@
  *                   │                              finds its phase opened (phase_calls.c)
  *                   └─▶ the wrapper's Python code, and from there torch's function: all other calls
  *
- * The wrapper does all by itself, so nothing is lost where the interpreter runs its code without asking the
- * pointer, as CPython 3.11 does for `super().__call__(x)`.  A thread with a profile or trace function always
- * gets the wrapper's code, because torch.profiler finds modules by frames of just that code; so does
- * everybody once the wrapper's `__code__` was exchanged.
- *
- * While such a call is under way its caller's frames stand still, which shortens the walks over them
- * (core/open_calls.h).
- *
- * Nothing of Python is linked: the hook (_calls.py) passes the addresses, which it has checked.  All of this
- * runs with the GIL held, which also guards the table of modules; a fork child goes on with it.
+ * The wrapper does all by itself, so nothing is lost where the interpreter does not ask the pointer, as
+ * CPython 3.11 for `super().__call__(x)`.  Nothing of Python is linked: the hook (_calls.py) passes
+ * addresses.  All of this runs with the GIL held, which also guards the table of modules; a fork child goes
+ * on with it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -177,7 +171,8 @@ int vramscope_auto_model(uintptr_t module, uint32_t classes, unsigned is_model)
 
 /* ---- calls ---- */
 
-/* Torch's function for a module with LAYER. */
+/* Torch's function for a module with LAYER.  Meanwhile its caller's frames stand still, which shortens the
+ * walks over them (core/open_calls.h). */
 static inline object call_with_layer(uint32_t layer, const void *state, object const *args, size_t count,
                                      object names)
 {
@@ -218,6 +213,8 @@ static __attribute__((noinline)) object call_model(const struct vs_module *m, co
     return result;
 }
 
+/* A thread with a profile or trace function gets the wrapper's code, because torch.profiler finds modules by
+ * frames of just that code; so does everybody once the wrapper's `__code__` was exchanged. */
 static VS_HOT_CODE object call_module(object function, object const *args, size_t count, object names)
 {
     const void *state;

@@ -1,10 +1,9 @@
 /*
  * layers.c - a table of layers that only grows.
  *
- * A module's layer has its text.  A range's layer has the layer that the range opened in and the range's
- * name, so that opening a range builds no text; it is found by a hash of both.  A layer is completed and then
- * published by one compare-and-swap.  The text of a path is built when a journal needs it; the number of the
- * resulting frame is kept in memory that a fork child finds wiped.
+ * A range's layer has the layer that the range opened in and the range's name, so that opening a range builds
+ * no text; it is found by a hash of both, and published by one compare-and-swap.  The text of a path is built
+ * when a journal needs it; the number of the frame is kept in memory that a fork child finds wiped.
  */
 #define _GNU_SOURCE
 #include "layers.h"

@@ -1,14 +1,12 @@
 /*
  * layers.h - the layer of a thread: its place in the program's modules and ranges.
  *
- * A layer is a path: of nested modules, "Llama.layers.7.mlp", as the Python hook reports them
- * (framework/python/vramscope/_layers.py), or of marker and NVTX ranges that are open, "step/forward/attn".
- * Ranges that open inside a module's call extend its path, "Llama.layers.7/softmax".  Automatic phases are
- * not layers.
+ * A layer is a path: of nested modules, "Llama.layers.7.mlp" (python/vramscope/_layers.py), or of open marker
+ * and NVTX ranges, "step/forward/attn"; ranges that open inside a module's call extend its path,
+ * "Llama.layers.7/softmax".  Automatic phases are not layers.
  *
- * A thread's layer is a few words in thread-local memory: a change costs a store, and they are looked up at
- * an allocation.  A layer's number is valid in the whole process and never changes.  Beyond 65536 layers, or
- * 8 MiB of modules' paths, the number is 0: no layer.
+ * A thread's layer is a few words in thread-local memory.  A layer's number is valid in the whole process and
+ * never changes.  Beyond 65536 layers, or 8 MiB of modules' paths, it is 0: no layer.
  */
 #ifndef VS_FRAMEWORK_LAYERS_H
 #define VS_FRAMEWORK_LAYERS_H

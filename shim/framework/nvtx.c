@@ -1,15 +1,10 @@
 /*
  * nvtx.c - the NVTX injection library: ranges, marks and domains of programs that use NVTX.
  *
- * NVTX is header-only: every shared object that uses it has a copy of its own.  At its first NVTX call the
- * copy loads the library that NVTX_INJECTION64_PATH names and passes a function that gives its tables, so we
- * fill tables once per shared object.  `vramscope run` names us there unless the user has a tool already.
- *
  * A push or pop returns the range's depth in its domain (0 = outermost), or NVTX_NOT_TRACKED if nothing is
  * recorded, or a pop finds no range.  What is done in a domain whose handle was not given out here is not
- * recorded. ranges.c decides which phase a range names.
- *
- * Not seen: the old libnvToolsExt.so (NVTX 1 and 2, torch before 2.4), which has no injection of this kind.
+ * recorded.  Not seen: the old libnvToolsExt.so (NVTX 1 and 2, torch before 2.4), which has no injection of
+ * this kind.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -352,6 +347,10 @@ static void fill(const struct nvtx_callbacks *callbacks, int module, nvtx_functi
             *table[i] = ours[i];
 }
 
+/* NVTX is header-only: every shared object that uses it has a copy of its own.  At its first NVTX call the
+ * copy loads the library that NVTX_INJECTION64_PATH names and passes a function that gives its tables, so
+ * this is called once per shared object.  `vramscope run` names us there unless the user has a tool already.
+ */
 int InitializeInjectionNvtx2(nvtx_get_export_table *get)
 {
     const struct nvtx_callbacks *callbacks = get ? get(NVTX_TABLE_CALLBACKS) : NULL;

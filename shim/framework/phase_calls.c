@@ -3,15 +3,9 @@
  * code.
  *
  * The hooks (python/vramscope/_torch.py) are functions of Python that do all by themselves; their pointers
- * are ours (interpreter.h).  What nearly every step does is done here:
- *
- *      a call of a known model, with gradients, from outside of any other      (calls.c calls us)
- *      a call of an output layer in it                                         (calls.c calls us)
- *      the functions around autograd's engine, of which three are in each other
- *      the hooks before and behind an optimizer's step that has no closure
- *
- * Everything else runs the hook's code, and so does every call on a thread with a profile or trace function
- * and whatever is called by code that the program has exchanged.
+ * are ours (interpreter.h).  Here is what nearly every step does.  Everything else runs the hook's code, and
+ * so does every call on a thread with a profile or trace function and whatever is called by code that the
+ * program has exchanged.
  *
  * An exception that is under way is left as it is: what closes phases calls nothing of Python's.
  */

@@ -1,10 +1,9 @@
 /*
  * phases.h - which automatic phases are open on a thread, and where one training step ends.
  *
- * PyTorch programs that mark no phases get them from hooks around modules' calls, backward and optimizers
- * (framework/python/vramscope/_torch.py says what each phase is).  What the hooks open and close is kept
- * here, so that those that run in every step need no Python code (calls.c, phase_calls.c); in all that is
- * rare (closures, `generate`, a model's first call) hooks in Python do the same by vramscope_auto_phase.
+ * Programs that mark no phases get them from hooks around modules' calls, backward and optimizers
+ * (python/vramscope/_torch.py says what each phase is).  What is open is kept here, so that hooks that run in
+ * every step need no Python code (calls.c, phase_calls.c); the others come by vramscope_auto_phase.
  *
  *      call of a model ──▶ begin_call ... begin_head ... end_call        forward, logits
  *      backward        ──▶ begin_backward ............ end_backward      closes logits that were left open

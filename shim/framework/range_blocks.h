@@ -2,14 +2,13 @@
  * range_blocks.h - the stack of open ranges that each thread has, in a block that outlives the thread.  For
  * ranges.c and range_blocks.c alone.
  *
- * Only the pointer to the block is in thread-local storage, so that the shim can also be loaded late.
- *
  *      thread block:  [forward, automatic] [conv1, NVTX "torch"] [logits, marker]      current = logits
  *      lead:          the block of the thread that last opened a phase or ended a step; threads without a
  *                     phase use its `current`
  *
- * A fork child notices that the number of the process has changed (core/fork.h) and starts over: the ranges
- * that are open on the forking thread stay open and are written again into the child's own recording.
+ * Only the pointer to the block is in thread-local storage, so that the shim can also be loaded late.  A fork
+ * child starts over (core/fork.h): ranges that are open on the forking thread stay open and are written again
+ * into the child's own recording.
  */
 #ifndef VS_FRAMEWORK_RANGE_BLOCKS_H
 #define VS_FRAMEWORK_RANGE_BLOCKS_H

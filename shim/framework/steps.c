@@ -3,10 +3,7 @@
  *
  * A step ends when an optimizer steps for the second time: with one optimizer each iteration is a step, and a
  * GAN's two optimizers make one step together.  The end is recorded when the next forward begins, so that the
- * work in between (setting gradients to None, a scheduler) is still part of the step.  That forward comes
- * before the optimizer's second step, so the next optimizer is predicted: the one that followed the present
- * one last time, and at first the oldest that has not stepped yet.  If the prediction is wrong the step ends
- * at the second step itself, or one step too many ends; the next one is right.
+ * work in between (setting gradients to None, a scheduler) is still part of the step.
  *
  * Optimizers are known by their addresses.  The table never grows: where it is full it is begun anew, which
  * is a wrong prediction.
@@ -98,6 +95,9 @@ void vs_steps_stepped(uintptr_t optimizer)
     steps_now.count++;
 }
 
+/* The forward comes before the optimizer's second step, so the next optimizer is predicted: the one that
+ * followed the present one last time, and at first the oldest that has not stepped yet.  If that is wrong the
+ * step ends at the second step itself, or one step too many ends; the next one is right. */
 bool vs_steps_end_at_forward(void)
 {
     if (!steps_now.here)

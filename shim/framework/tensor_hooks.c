@@ -2,23 +2,13 @@
  * tensor_hooks.c - notes what tensor PyTorch is about to ask memory for.
  *
  * libtorch_cuda makes its tensors by two functions of libtorch_cpu, and changes the size of a storage by one
- * of its own.  It calls them through the linker, so preloaded definitions of the same names see each request:
+ * of its own (tensors.h has their names, of torch 2.3 to 2.15).  It calls them through the linker, so
+ * preloaded definitions see each request.  Ours leave a note in the thread's own memory and go on into the
+ * real function, whose allocator reports the block before it returns (torch.c).
  *
- *      at::detail::empty_generic(sizes, allocator, keys, type, format)              torch 2.3 to 2.15
- *      at::detail::empty_strided_generic(sizes, strides, allocator, keys, type)
- *      at::native::resize_bytes_cuda(storage, bytes), ..._with_addr(storage, bytes, address)
- *
- * Ours leave a note in the thread's own memory and go on into the real function, whose allocator reports the
- * block before it returns (torch.c).  The report takes the note; a block without one is "raw".
- *
- * A note that nobody takes must not be given to another block.  So none is made where no memory will be asked
- * for: without elements, and for CPU and meta tensors, which the dispatch keys name.  Each report takes the
- * note away, that of an out-of-memory too, whether it fits or not.  It fits only a block that is as large,
- * reported from a little further down the same stack.
- *
- * On x86-64 the call goes on by a jump, where the compiler optimizes: no frame of ours is on the stack when
- * the allocator throws, or when a call stack is taken.  Otherwise there is one, which exceptions pass like
- * any other.
+ * Each report takes the note away, that of an out-of-memory too, whether it fits or not.  It fits only a
+ * block that is as large, reported from a little further down the same stack; a block without a note is
+ * "raw".
  */
 #define _GNU_SOURCE
 #include "tensors.h"
@@ -120,6 +110,8 @@ static __attribute__((noinline, cold)) int64_t count_many(struct vs_tensor_note 
     return last + 1;
 }
 
+/* A note that nobody takes must not be given to another block.  So none is made where no memory will be asked
+ * for: without elements, and for CPU and meta tensors, which the dispatch keys name. */
 static inline void note_tensor(struct sizes size, const int64_t *strides, uint64_t keys, uint64_t type,
                                const void *frame)
 {
@@ -320,7 +312,10 @@ static __attribute__((noinline)) void *find_real(struct callers *all, const char
     return look_up(all, name, ours, caller, call);
 }
 
-/* CALL: its arguments, which are passed on by value so that no address of theirs hinders the jump. */
+/* The real function of the caller.  On x86-64 the call goes on by a jump, where the compiler optimizes: no
+ * frame of ours is on the stack when the allocator throws, or when a call stack is taken.  Otherwise there is
+ * one, which exceptions pass like any other.  CALL: its arguments, which are passed on by value so that no
+ * address of theirs hinders the jump. */
 #define REAL(all, name, ours, call)                                                                          \
     ({                                                                                                       \
         uintptr_t caller_ = (uintptr_t)__builtin_return_address(0);                                          \

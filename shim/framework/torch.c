@@ -8,13 +8,10 @@
  *      c10::reportMemoryUsageToProfiler(void *ptr, int64_t size, size_t allocated, size_t reserved, Device)
  *      c10::reportOutOfMemoryToProfiler(int64_t size, size_t allocated, size_t reserved, Device)
  *
- * A free is reported with a negative size, when the program requests it.  (Blocks that another stream still
- * uses become free later, but PyTorch's counter also falls at the request.)
- *
- * All reports run inside the allocator's mutex, so they take no GIL and no lock and call no malloc, but for
- * the loader's lock at the first report, to find the real functions.  That adds no new order of locks: the
- * cudaMalloc behind the first block loads modules and libraries inside the same mutex.  RTLD_NEXT alone does
- * not find them: Python loads torch RTLD_LOCAL, and then libc10 is not in the global scope.
+ * A free is reported with a negative size, when the program requests it, also of a block that another stream
+ * still uses.  All reports run inside the allocator's mutex, so they take no GIL and no lock and call no
+ * malloc, but for the loader's lock at the first report.  That adds no new order of locks: the cudaMalloc
+ * behind the first block loads libraries inside the same mutex.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -118,6 +115,8 @@ static int find_candidate(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
+/* RTLD_NEXT alone does not find it: Python loads torch RTLD_LOCAL, and then libc10 is not in the global
+ * scope. */
 static void look_up(void)
 {
     void *library = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);

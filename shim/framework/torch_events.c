@@ -9,14 +9,6 @@
  *
  *      free:    cudaEventRecord(a), cudaEventRecord(b), report(-size)      BLOCK_FREE, DEFERRED a, DEFERRED b
  *      malloc:  cudaEventQuery(a) = success, ..., report(size)             EVENT_DONE a, ..., BLOCK_ALLOC
- *
- * libc10_cuda.so has other users of events: an event that it makes a stream wait for, or destroys, is not the
- * allocator's.  What remains is decided by the reader, who knows what came after (read/tape.c): no block
- * waits for an event when its memory is handed out again.  Of other events that come here (torch.Event) none
- * is recorded that no freed block waits for: a program may query its own event a million times.
- *
- * Where not all five functions are called through slots of libc10_cuda's (a runtime that is linked into it,
- * other functions) nothing of this is recorded: a wait whose end is not seen would be one for ever.
  */
 #include "torch.h"
 
@@ -62,7 +54,9 @@ static int event_record(void *event, void *stream)
     return status;
 }
 
-/* EVENT is not the allocator's. */
+/* EVENT is not the allocator's, as libc10_cuda.so makes a stream wait for it, or destroys it.  What remains
+ * is decided by the reader, who knows what came after (read/tape.c): no block waits for an event when its
+ * memory is handed out again. */
 static void forget(const void *event)
 {
     uint32_t kept = 0;
@@ -117,6 +111,8 @@ static void wait_for(uint64_t event)
 
 /* ---- what is over ---- */
 
+/* Of events that no freed block waits for (torch.Event) none is recorded: a program may query its own a
+ * million times. */
 static int done(void *event, int status)
 {
     struct vs_event over = {.op = VS_OP_EVENT_DONE, .device = VS_DEVICE_UNKNOWN, .address = (uintptr_t)event};
@@ -158,6 +154,8 @@ void vs_torch_events_report(bool is_free, uint64_t block, int8_t device)
     }
 }
 
+/* Where not all five functions are called through slots of libc10_cuda's (a runtime that is linked into it,
+ * other functions) nothing is recorded: a wait whose end is not seen would be one for ever. */
 void vs_torch_events_watch(const void *caller)
 {
     enum { FUNCTIONS = 5 };

@@ -1,11 +1,10 @@
 /*
  * torch_facts.c - what Python says of PyTorch's allocator: its settings, and what the program does to it.
  *
- * A recording begins with the first allocation, and settings are made before.  What is said by then waits
- * here and is recorded with the first block's report; so does what the environment said of them when the
- * library was loaded, which is all that there is without Python.  Whoever says something holds Python's lock,
- * so one thread at a time writes entries, the one behind the last; whoever records them takes all that there
- * are, and no lock.
+ * What is said before the recording begins waits here and is recorded with the first block's report; so does
+ * what the environment said when the library was loaded, which is all that there is without Python.  Whoever
+ * says something holds Python's lock, so one thread at a time writes entries, the one behind the last;
+ * whoever records them takes all that there are, and no lock.
  *
  *      vs_torch_facts_waiting      0, 1, 2 ... n entries ──▶ TAKEN, read by one thread ──▶ 0
  */

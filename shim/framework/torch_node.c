@@ -12,11 +12,6 @@
  * exported functions that take one, and by an answer while no node runs.  The first nodes that run are looked
  * at, too, where the kernel says that they can be read.  What does not hold switches off the lines of
  * backward and nothing else.
- *
- * The reference must not be the last one, nor, of an intrusive_ptr, the second: when that comes or goes, a
- * node that Python knows takes the interpreter's lock, and the allocator's is held.  The engine has two
- * itself while a node runs, one in its task and one for this very question, and that is looked at each time.
- * Where it is not so the reference is kept for good, and nothing is asked any more.
  */
 #include "autograd.h"
 
@@ -153,7 +148,10 @@ static inline uint32_t *count_of(const struct vs_torch_node *n)
     return (uint32_t *)(node.intrusive ? n->words[0] + 8 : n->words[1] + 8);
 }
 
-/* False: there are no references beside it, or so few that Python would be told. */
+/* The reference must not be the last one, nor, of an intrusive_ptr, the second: when that comes or goes, a
+ * node that Python knows takes the interpreter's lock, and the allocator's is held.  The engine has two
+ * itself while a node runs, one in its task and one for this very question, and that is looked at each time.
+ * False: it is not so; the reference is kept for good, and nothing is asked any more. */
 static inline bool give_back(const struct vs_torch_node *n)
 {
     if (!node.intrusive && !n->words[1])

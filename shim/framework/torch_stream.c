@@ -1,13 +1,10 @@
 /*
  * torch_stream.c - the number of the stream that PyTorch's allocator is serving.
  *
- * A report says nothing of the stream.  But the allocator has asked for the current one of its thread just
- * before, and so can we: c10::cuda::getCurrentCUDAStream(device) reads two words of the thread's.  It is
- * called only where the report came from the library that has it, and only as long as its answers are streams
- * of the device that was asked about.  Its name does not say how the answer comes, so the first call is one
- * that would show it.
- *
- * Numbers are kept in a table of words that are written once, so any thread finds them without a lock.
+ * A report says nothing of the stream.  But the allocator has asked for its thread's current one just before,
+ * and so can we: c10::cuda::getCurrentCUDAStream(device) reads two words of the thread's.  It is called only
+ * where the report came from the library that has it, and as long as its answers are streams of the device
+ * that was asked about.
  */
 #define _GNU_SOURCE
 #include "torch.h"

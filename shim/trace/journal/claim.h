@@ -47,6 +47,14 @@ static inline bool vs_ring_claim(const struct vs_ring *r, uint64_t *seq)
                                                           memory_order_relaxed));
 }
 
+/* Whether the slot of the claimed SEQ is alive.  While no slot is dead the slot itself is not read; the
+ * acquire load of `limit` has made visible all kills from before SEQ could be claimed. */
+static inline bool vs_ring_usable(const struct vs_ring *r, uint64_t seq)
+{
+    return likely(!(atomic_load_explicit(&r->header->doubt, memory_order_relaxed) & VS_DOUBT_DEAD)) ||
+           atomic_load_explicit(&vs_ring_slot(r, seq)->state, memory_order_relaxed) == vs_ring_lap(r, seq);
+}
+
 /* Prefetches slots ahead of their use: another core touched their lines a lap ago.  The near slot is
  * prefetched a second time, for programs that do so much between two events that the first prefetch has been
  * evicted by then.  (At the ring's end these are lines of the next section; prefetching them is harmless.) */

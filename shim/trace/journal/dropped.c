@@ -2,27 +2,8 @@
  * dropped.c - what becomes of allocations that the full ring dropped: their frees are dropped too, and a sum
  * stands for their bytes.
  *
- * Frees.  The ledger never counted the allocation, so its free would only take the room of one that matters.
- * The dropped allocation leaves its address here, by which the free is known.
- *
- * Bytes.  Each device has a sum, which falls when such an allocation is freed.  The ring is told the sum as
- * one allocation with a size of its own each time: totals and peaks stay right, and only who held the bytes
- * is unknown.  It is told in each round of the drain; before an end, where it moved by a MiB; and before the
- * next event that begins something.  At that point only ends were recorded since the sum was highest, so the
- * two were really held together; where the sum cannot be told, that allocation is dropped as well.  The
- * highest sum is told first, where it is more than the present one.
- *
- * Only memory of the device counts, without VMM's; where a framework reports blocks, only blocks, as a
- * dropped allocation of the driver's may be what it carves them from.
- *
- * An address may lie in any of the 16 places that its hash selects, and all 16 are searched: a removal needs
- * no tombstone.  Where they are taken the address is not remembered; its free is recorded, and counts as the
- * free of an unknown allocation.
- *
- * Thread-safety: any thread, any signal handler.  An address has one owner at a time, since it is handed out
- * again only after its free: so no two threads work on one key, and different keys meet only in the
- * compare-and-swap for an empty place.  Orders are relaxed: a place carries nothing but its key, and the
- * program synchronized the thread that frees with the one that allocated.  `changed` carries the sums.
+ * The ledger never counted such an allocation, so its free would only take the room of one that matters.  It
+ * leaves its address here, by which the free is known.  Any thread, any signal handler.
  */
 #include "format.h"
 
@@ -45,6 +26,9 @@ static uint64_t key_of(const struct vs_event *event)
     }
 }
 
+/* An address may lie in any of the PLACES that its hash selects, and all of them are searched: a removal
+ * needs no tombstone.  Where they are taken the address is not remembered; its free is recorded, and counts
+ * as the free of an unknown allocation. */
 static _Atomic uint64_t *places_of(struct vs_dropped *u, uint64_t key)
 {
     uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15) >> 40;
@@ -58,7 +42,18 @@ static bool swap(_Atomic uint64_t *place, uint64_t old, uint64_t new)
                                                    memory_order_relaxed);
 }
 
-/* ---- the sums ---- */
+/*
+ * ---- the sums ----
+ *
+ * The bytes of dropped allocations that live, for each device.  The ring is told such a sum as one allocation
+ * with a size of its own each time: so totals and peaks stay right, and only who held the bytes is unknown.
+ * It is told in each round of the drain; before an end, where it moved by a MiB; and before the next event
+ * that begins something.  At that point only ends were recorded since the sum was highest, so the two were
+ * really held together; where the sum cannot be told, that allocation is dropped as well.  The highest sum is
+ * told first, where it is more than the present one.  Only memory of the device counts, without VMM's; where
+ * a framework reports blocks, only blocks, as a dropped allocation of the driver's may be what it carves them
+ * from.
+ */
 
 #define MUCH         (UINT64_C(1) << 20)
 #define SIZE_MASK    ((UINT64_C(1) << 48) - 1)
@@ -207,7 +202,14 @@ void vs_dropped_told(struct vs_dropped *u, const struct vs_event *event)
     s->high = event->size >= s->high ? 0 : s->high;
 }
 
-/* ---- the addresses ---- */
+/*
+ * ---- the addresses ----
+ *
+ * Orders are relaxed: an address has one owner at a time, since it is handed out again only after its free,
+ * so no two threads work on one key, and different keys meet only in the compare-and-swap for an empty place.
+ * A place carries nothing but its key, and the program synchronized the thread that frees with the one that
+ * allocated.
+ */
 
 void vs_dropped_add(struct vs_dropped *u, const struct vs_event *event)
 {

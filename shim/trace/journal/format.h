@@ -91,7 +91,9 @@ struct vs_journal_header {
     _Alignas(64) _Atomic uint64_t rows[VS_SECTIONS]; /* next row to hand out; unused for the ring */
 };
 
-/* A slot as the ring code sees it: vs_event with its state word atomic, and words to fill it with. */
+/* A slot as the ring code sees it: vs_event with its state word atomic, and words to fill it with.  Sequence
+ * s lives in slot s % slots, in lap s / slots.  The state is lap * slots where the slot is free for that lap,
+ * one more where its event is published, or VS_STATE_DEAD: a file of zeros is an empty ring. */
 struct vs_slot {
     _Atomic uint64_t state;
     _Atomic uint64_t word[sizeof(struct vs_event) / sizeof(uint64_t) - 1];

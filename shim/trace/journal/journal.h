@@ -2,17 +2,12 @@
  * journal.h - the file-backed memory that events pass through, and that survives the process.
  *
  * The recording process writes the file, through a shared mapping.  Its drain thread reads it or, after a
- * SIGKILL, `vramscope recover`.  Once append() has returned, the event is in the file's pages: only a crash
- * of the machine can lose it.
+ * SIGKILL, `vramscope recover`.  Once append() has returned, only a crash of the machine can lose the event.
  *
- * Ring.  Sequences count from 1; sequence s lives in slot s % slots, in lap s / slots.  The word `state` of a
- * slot is lap * slots where it is free for that lap, one more where its event is published, or says that it
- * is dead: a file of zeros is an empty ring.  A full ring consumes no sequence.  The consumer kills a slot
- * that is claimed and not published within 100 ms.  Producers and consumer skip a killed slot, as its late
- * writer may still write to it; the event is counted as lost.
- *
- * Tables.  An id once returned means the same row for ever; 0 says "none".  Where a table is full the
- * functions return 0 and count it (`table_full`).
+ * Ring: sequences count from 1; a full ring consumes none.  The consumer kills a slot that is claimed and not
+ * published within 100 ms: the event counts as lost, and the slot is skipped, as its late writer may still
+ * write to it.  Tables: an id once returned means the same row for ever; 0 says "none", also of a full table
+ * (counted in `table_full`).
  *
  * Thread-safety: append and intern functions may be called from any thread and from signal handlers; they
  * take no lock, allocate nothing and make no system call, but for append's bounded wait. peek and release

@@ -7,16 +7,6 @@
  * Claiming moves `head` by compare-and-swap, only where the slot there is free.  It is the last thing before
  * the stores, so a writer is between the two for a few ns only.  Publishing is a plain store, which need not
  * wait for the slot's cache line to come from another core.
- *
- * A writer that comes back after its slot was killed notices that, and its event is counted as late.  If the
- * kill comes between that check and the writer's store, the event is complete: the consumer takes it, or has
- * passed the slot, where it stays unread.  Two writers never use one slot, since a killed slot is used again
- * only when its late writer has published, the last thing that a writer does.
- *
- * What a full ring drops.  A lost allocation makes later totals too low, a lost free makes them too high, and
- * a false peak is the worse error: so the last eighth of the ring is reserved for ends.  The free of a
- * dropped allocation is dropped as well (dropped.c).  An end is lost only if more recorded allocations than
- * an eighth of the ring are freed while the drain does not run.
  */
 #include "format.h"
 
@@ -53,7 +43,10 @@ static inline uint64_t lap_of(const struct vs_journal *j, uint64_t seq)
     return vs_ring_lap(&r, seq);
 }
 
-/* Whether the event ends something, or gives a current figure: if it is lost a total stays too high. */
+/* Whether the event ends something, or gives a current figure: if it is lost a total stays too high.  A false
+ * peak is worse than a total that is too low, so the last eighth of the ring is reserved for these.  One is
+ * lost only if more recorded allocations than an eighth of the ring are freed while the drain does not run.
+ */
 static inline bool is_end(uint8_t op)
 {
     const uint64_t ends = UINT64_C(1) << VS_OP_FREE | UINT64_C(1) << VS_OP_FREE_FAILED |
@@ -92,14 +85,6 @@ static __attribute__((noinline, cold)) void step_back(unsigned failures)
         vs_arch_relax();
 }
 
-/* Whether the slot of the claimed SEQ is alive.  While no slot is dead the slot itself is not read; the
- * acquire load of `limit` has made visible all kills from before SEQ could be claimed. */
-static inline bool usable(const struct vs_ring *r, uint64_t seq)
-{
-    return likely(!(atomic_load_explicit(&r->header->doubt, memory_order_relaxed) & VS_DOUBT_DEAD)) ||
-           atomic_load_explicit(&vs_ring_slot(r, seq)->state, memory_order_relaxed) == vs_ring_lap(r, seq);
-}
-
 /* Claims the next free sequence, or VS_SEQ_NONE where there is no room for events of this class; *FAILURES
  * counts lost races.  Whether the slot is free follows from one word that the consumer moves once a batch.
  * The slot itself is not read: its cache line comes from another core, and while it comes, between the load
@@ -116,7 +101,7 @@ static inline uint64_t claim(struct vs_journal *j, bool end, unsigned *failures)
             seq = atomic_load_explicit(&h->head, memory_order_relaxed);
             continue;
         }
-        if (likely(usable(&ring, seq)))
+        if (likely(vs_ring_usable(&ring, seq)))
             return seq;
         if (atomic_load_explicit(&h->dead, memory_order_relaxed) > j->mask / 2)
             return VS_SEQ_NONE; /* most slots are dead: the ring counts as full */
@@ -151,7 +136,7 @@ static inline void fill(struct vs_slot *slot, const struct vs_event *event)
 
 bool vs_ring_publish_doubtful(const struct vs_ring *r, uint64_t seq)
 {
-    if (!usable(r, seq)) {
+    if (!vs_ring_usable(r, seq)) {
         atomic_fetch_add_explicit(&r->header->late, 1, memory_order_relaxed);
         return false;
     }
@@ -397,9 +382,13 @@ static bool stuck_too_long(struct vs_journal *j, uint64_t seq)
     return j->stuck_ns >= KILL_NS;
 }
 
-/* Marks the claimed slot of SEQ dead, unless its writer has just published.  Relaxed: no data goes with the
- * mark.  (A writer that publishes at this very moment overwrites the mark: the slot is counted as dead
- * although its event may be taken, which is harmless.) */
+/* Marks the claimed slot of SEQ dead, unless its writer has just published.  A writer that comes back later
+ * notices that, and its event is counted as late.  If the kill comes between that check and the writer's
+ * store, the event is complete: the consumer takes it, or has passed the slot, where it stays unread.  Two
+ * writers never use one slot, since a killed slot is used again only when its late writer has published, the
+ * last thing that a writer does. Relaxed: no data goes with the mark.  (A writer that publishes at this very
+ * moment overwrites the mark: the slot is counted as dead although its event may be taken, which is
+ * harmless.) */
 static void kill_slot(struct vs_journal *j, uint64_t seq)
 {
     uint64_t expected = lap_of(j, seq);

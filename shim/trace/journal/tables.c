@@ -4,12 +4,6 @@
  * A row is taken by adding to the table's counter, filled, and published by a release store of one word of it
  * that is never 0 in a full row (published_word; of a string its length + 1).  A reader that sees that word
  * sees the row.
- *
- * Interning looks the key up in an open-addressing index of row ids, in private memory.  A thread that does
- * not find the key makes a row and puts its id into the first empty place by compare-and-swap.  If another
- * thread did so before with the same key, its id is returned and the row is wasted: readers may see it,
- * nothing refers to it.  Nothing is ever removed, so a probe that ends at an empty place has seen all there
- * is.
  */
 #include "format.h"
 
@@ -242,7 +236,12 @@ static uint32_t make(struct vs_journal *j, const struct key *k)
     return add_row(j, k->section, k->row, word);
 }
 
-/* Orders: the index holds ids of published rows; the release half of the swap, paired with the acquire
+/* Looks the key up in an open-addressing index of row ids, in private memory.  A thread that does not find it
+ * makes a row and puts its id into the first empty place by compare-and-swap.  If another thread did so
+ * before with the same key, its id is returned and the row is wasted: readers may see it, nothing refers to
+ * it.  Nothing is ever removed, so a probe that ends at an empty place has seen all there is.
+ *
+ * Orders: the index holds ids of published rows; the release half of the swap, paired with the acquire
  * loads, makes the whole row visible to any thread that finds its id. */
 static __attribute__((noinline)) uint32_t intern(struct vs_journal *j, const struct key *k)
 {

@@ -2,21 +2,10 @@
  * uses.c - what the device was given: its words in the ring, among the events, and the rows that uses are
  * summed up in.
  *
- *       ... alloc | use: 4 words | use: 4 words | free ...
- *
  * Which blocks the words lie in is found where events are taken out (trace/uses), so the thread that launches
- * reads nothing about blocks.
+ * reads nothing about blocks.  Uses may fill three quarters of the ring, so that they never drop an event.
  *
- * Uses may fill three quarters of the ring, so that they never drop an event.  A full ring is waited for at
- * most 1 ms, once; from then on uses are counted as lost until it is half empty.  A lost use makes every
- * block of that time one that was not tracked all its life (vs_uses_missing), so that none is called idle
- * wrongly.
- *
- * A block keeps its row from its birth until the row is committed to the database.  The event of its free
- * names the row, and the writer gives it back after the commit: so the journal of a killed process has the
- * row of every block that lives, or whose end is not written yet.
- *
- * Thread-safety: any thread, any signal handler; no lock, no allocation.
+ * Any thread, any signal handler; no lock, no allocation.
  */
 #include "format.h"
 
@@ -27,7 +16,8 @@
 #define WAIT_NS 1000000u
 #define WORDS   VS_USE_SLOT_WORDS
 
-/* Release: who sees an event that this thread records later sees the count. */
+/* A lost use makes every block of that time one that was not tracked all its life (vs_uses_missing), so that
+ * none is called idle wrongly.  Release: who sees an event that this thread records later sees the count. */
 static void lose(struct vs_journal *j)
 {
     __atomic_fetch_add(&vs_journal_access_state(j)->uses, 1, __ATOMIC_RELEASE);
@@ -48,6 +38,7 @@ static inline uint64_t claim(const struct vs_ring *r, uint32_t slots)
     return VS_SEQ_NONE;
 }
 
+/* A full ring is waited for at most 1 ms, once; from then on uses are lost until it is half empty. */
 static __attribute__((noinline, cold)) uint64_t claim_slow(struct vs_journal *j, const struct vs_ring *r,
                                                            uint32_t slots)
 {
@@ -86,13 +77,6 @@ static inline void fill(struct vs_slot *slot, uint64_t t_ns, const uint64_t *wor
     atomic_store_explicit(&slot->word[6], rest->last, memory_order_relaxed);
 }
 
-/* Whether the claimed slot of SEQ was killed before. */
-static inline bool dead(const struct vs_ring *r, uint64_t seq)
-{
-    return unlikely(atomic_load_explicit(&r->header->doubt, memory_order_relaxed) & VS_DOUBT_DEAD) &&
-           atomic_load_explicit(&vs_ring_slot(r, seq)->state, memory_order_relaxed) != vs_ring_lap(r, seq);
-}
-
 VS_HOT_CODE uint64_t vs_journal_append_uses(struct vs_journal *j, const struct vs_event *like,
                                             const uint64_t *word, uint32_t n)
 {
@@ -112,7 +96,7 @@ VS_HOT_CODE uint64_t vs_journal_append_uses(struct vs_journal *j, const struct v
         for (uint32_t i = 0; i < slots; i++, seq++) {
             struct vs_slot *slot = vs_ring_slot(&r, seq);
             uint32_t words = n < WORDS ? n : WORDS;
-            if (unlikely(dead(&r, seq)))
+            if (unlikely(!vs_ring_usable(&r, seq)))
                 continue; /* its words go into another one */
             fill(slot, like->t_ns, word, words, &rest);
             vs_fetch_to_write(slot + VS_FETCH_FAR);
@@ -130,6 +114,10 @@ VS_HOT_CODE uint64_t vs_journal_append_uses(struct vs_journal *j, const struct v
  * ---- rows ----
  *
  *      take() --> born, used, used, ... --> free, in the ring --> written, committed --> give()
+ *
+ * A block keeps its row from its birth until the row is committed to the database: the event of its free
+ * names the row, and the writer gives it back after the commit.  So the journal of a killed process has the
+ * row of every block that lives, or whose end is not written yet.
  *
  * Vacant rows form a list through their `next`, whose head lies in the owner's private memory.  The upper
  * half of the head counts changes, so that a compare-and-swap fails when the same row was taken and given

@@ -3,11 +3,8 @@
  * endpoints.
  *
  * A binding keeps its physical memory alive as a mapping does, and is found by (object, key).  Few programs
- * have any, so a plain list is enough.
- *
- *      BIND    arg0 = handle of the memory, or an address where it is mapped (cuMulticastBindAddr)
- *      UNBIND  one binding ends; of a multicast object or an endpoint all of a device in a range, whose keys
- *              follow each other as their places do.  The end of the object ends all of its bindings
+ * have any, so a plain list is enough.  Of a multicast object or an endpoint an unbind ends all of a device
+ * in a range, whose keys follow each other as their places do.
  */
 #include "internal.h"
 

@@ -2,18 +2,13 @@
  * context.c - contexts, modules and limits, and everything that ends with a context.
  *
  * A living context, module or library is an object: the row that ends it names the row that made it (mate)
- * and repeats its cost.  The costs are in no total: they are part of the residual.
+ * and repeats its cost, which is in no total.
  *
- * A context's end is a row, and then a row CONTEXT_FREED for each allocation and module of it.  By
- * cuCtxDestroy's documentation these are all that cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged and
+ * After a context's end a row CONTEXT_FREED stands for each of its allocations and modules.  By
+ * cuCtxDestroy's documentation these are what cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged and
  * cuMemAllocHost gave while it was current, arrays, external memory and modules; the arena's blocks are
  * treated alike.  Physical VMM memory, mappings and reservations belong to no context, and a framework's
  * blocks end when the framework reports it.
- *
- * Pools' and graphs' memory belongs to the device.  Whether it ends with the primary context depends on the
- * driver (on an H200 with driver 580, a cuDevicePrimaryCtxReset left both, 32 MiB each, in the process's
- * figure).  So the hook queries right after how much they have reserved, and a figure of 0 ends them
- * (vs_context_reserve_reported).
  */
 #include "internal.h"
 
@@ -150,6 +145,9 @@ static void end_context(struct vs_ledger *l, const struct vs_event *e, struct un
         doubt(l, e->device, true);
 }
 
+/* Pools' and graphs' memory belongs to the device.  Whether it ends with the primary context depends on the
+ * driver (on an H200 with driver 580, a cuDevicePrimaryCtxReset left both, 32 MiB each, in the process's
+ * figure).  So the hook queries right after how much they have reserved, and a figure of 0 ends them. */
 void vs_context_reserve_reported(struct vs_ledger *l, const struct vs_event *e, int device, uint64_t before)
 {
     struct device *d = vs_device(l, device);

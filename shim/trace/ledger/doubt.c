@@ -1,5 +1,6 @@
 /*
- * doubt.c - from where to where a device's totals are upper bounds, because ends were lost.
+ * doubt.c - from where to where a device's totals are upper bounds, because ends were lost: rows of table
+ * upper_bound.
  *
  * From a lost end on, the allocation that ended there still counts as living.  Which one it was is not known,
  * so every part of a total that has living bytes is in doubt, until one of two things shows that it is right:
@@ -8,19 +9,13 @@
  *      nothing of the part lives any more                             each part, direct memory as well
  *
  * Lost allocations make a total too low, and may hide for a while that it is too high.  So after the first
- * loss every report is compared, and one whose figure is below ours brings the doubt back.  A total is in
- * doubt while one of its parts is; each interval is a row of table upper_bound.
- *
- *      parts       framework   direct   managed
- *      allocated       x          x
- *      reserved                   x         x
- *
- * Device -1 stands for memory that is in no device's totals, all of it one part, `direct`.
+ * loss every report is compared, and one whose figure is below ours brings the doubt back.
  */
 #include "internal.h"
 
 enum { FRAMEWORK = 1, DIRECT = 2, MANAGED = 4 };
 
+/* Device -1 stands for memory that is in no device's totals, all of it one part, DIRECT. */
 static const struct {
     enum vs_curve curve;
     unsigned parts;

@@ -4,21 +4,8 @@
  *      vs_ledger_feed(event) ... vs_ledger_end_batch() --> struct vs_output --> store --> vs_output_clear()
  *
  * Pure: no I/O, no clock, no SQLite, no CUDA.  The same events always give the same rows, so the drain
- * thread, `vramscope recover` and the tests cannot disagree.
- *
- * Totals of a device. framework: a caching allocator's blocks. direct: driver allocations that no caching
- * allocator manages (device memory, physical VMM memory, arrays, what pools gave, what graphs allocate beyond
- * their launch, the arena's blocks). allocated is their sum. managed: driver allocations that a caching
- * allocator carves. unknown use: those of libraries whose pools report nothing; allocated does not include
- * them, so it is a lower bound. reserved: managed + unknown use + direct + what pools, graphs and the arena
- * hold beyond what they gave (totals_of in totals.c).
- *
- * Look-ahead.  A driver allocation is provisional until its thread's next framework report, and rows from it
- * on are held back.  Without such a report it becomes direct when it is freed, after 65,536 events or 50 ms
- * (1,024 events while no framework was ever seen), or at vs_ledger_flush(). pending.c has the exceptions.
- *
- * Rows are numbered from 1 as they come out, those among them that the ledger itself makes (RECLASSIFY,
- * PHYS_FREED, FREE_MISSED, CONTEXT_FREED).
+ * thread, `vramscope recover` and the tests cannot disagree.  Rows are numbered from 1 as they come out,
+ * those among them that the ledger itself makes (RECLASSIFY, PHYS_FREED, FREE_MISSED, CONTEXT_FREED).
  *
  * Where malloc fails the event is counted (VS_COUNT_NO_MEMORY) and its effect is missing; nothing crashes.
  */
@@ -63,7 +50,13 @@ struct vs_ledger_config {
 /* Whether an allocation is carved into blocks: kind.managed of the database. */
 enum vs_managed { VS_NOT_MANAGED, VS_MANAGED, VS_UNKNOWN_USE };
 
-struct vs_row { /* one row of `ev` */
+/* One row of `ev`, with its device's totals after it.  framework: a caching allocator's blocks.  direct:
+ * driver allocations that no caching allocator manages (device memory, physical VMM memory, arrays, what
+ * pools gave, what graphs allocate beyond their launch, the arena's blocks).  Their sum is `allocated`;
+ * without what libraries carve whose pools report nothing (unknown use) it is a lower bound.  reserved:
+ * direct, what caching allocators and such libraries carve, and what pools, graphs and the arena hold beyond
+ * what they gave (totals_of in totals.c). */
+struct vs_row {
     uint64_t seq;
     int64_t t;
     uint64_t address, size, mate, framework, direct, reserved;
@@ -383,7 +376,10 @@ void vs_output_free(struct vs_output *out);
 struct vs_ledger *vs_ledger_new(const struct vs_ledger_config *config); /* NULL: no memory */
 void vs_ledger_free(struct vs_ledger *l);
 
-/* Takes the next event in the ring's order; rows that are certain appear in OUT. */
+/* Takes the next event in the ring's order; rows that are certain appear in OUT.  A driver allocation is
+ * provisional until its thread's next framework report, and rows from it on are held back.  Without such a
+ * report it becomes direct when it is freed, after 65,536 events or 50 ms (1,024 events while no framework
+ * was ever seen), or at vs_ledger_flush(); pending.c has the exceptions. */
 void vs_ledger_feed(struct vs_ledger *l, const struct vs_event *event, uint64_t ring_seq,
                     struct vs_output *out);
 /* Ends (frees, pops) were lost: the totals may be too high from the event at ring sequence FIRST on, and the

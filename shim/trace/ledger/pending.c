@@ -8,13 +8,8 @@
  *      provisional ------------------------------------------> managed; A and the push go out
  *                                    provisional ... 50 ms ... -> direct
  *
- * With nothing provisional the queue is empty and an event is applied at once.  The requests of a caching
- * allocator's own code are known at birth, by the call's return address (hooks/caller.c).
- *
- * One more rule concerns physical memory that is given back before anything mapped it: it is managed if its
- * size is that of the pieces which its thread's next report is about.  For a framework that grows piece by
- * piece and is refused gives back the pieces that it got, and then either tries again or reports that it
- * gives up.
+ * The requests of a caching allocator's own code are known at birth, by the call's return address
+ * (hooks/caller.c).
  */
 #include "internal.h"
 
@@ -126,7 +121,9 @@ static uint64_t piece_of(struct vs_ledger *l, const struct vs_event *e)
 
 /* The verdict on the provisional allocation P after the report E.  A block inside P makes it managed.  Any
  * other report of P's thread shows that the framework did not make P, unless P was a piece that it had to
- * give back (PIECE is the size of its pieces).  Other reports of other threads leave P provisional. */
+ * give back (PIECE is the size of its pieces): a framework that grows piece by piece and is refused gives
+ * back the pieces that it got, and then either tries again or reports that it gives up.  Other reports of
+ * other threads leave P provisional. */
 static enum verdict verdict_by_report(struct vs_ledger *l, const struct pending *p, const struct vs_event *e,
                                       uint64_t piece)
 {

@@ -1,8 +1,6 @@
 /*
- * resume.c - the state of a ledger that is in no other table and that continuing a database needs: table
- * resume.
- *
- * Rows say what happened; some state exists only in between, such as a refusal whose outcome is open.
+ * resume.c - the state of a ledger that exists only between rows, such as an open refusal, and that
+ * continuing a database needs: table resume.
  *
  * The events of the look-ahead queue are still in the journal and are fed again.  But a verdict on one of
  * them may depend on earlier events that have left the queue.  So the verdicts are kept, and nothing is

@@ -8,16 +8,7 @@
  * limit, the oldest stretch in full is folded: events that are no longer needed are deleted (fold_rows.c),
  * sums replace them (fold_sums.c).  Of each size (1, 2, 4, ... stretches) there is a bounded number of folded
  * ones; beyond it the two oldest neighbours become one of twice the size.  So their number grows with the
- * logarithm of the run's length, and each costs a bounded time.
- *
- * Detail is given up in this order: (1) stretches without special interest, the oldest first; (2) the first
- * three steps, when these and the following take more than half of the room or nothing else is left; (3)
- * stretches around an out-of-memory; (4) stretches of the peaks.  The last two stretches are never folded: a
- * free in them may still turn out to have failed.  If that does not suffice, rows are not written at all
- * (vs_store_level).
- *
- * Decisions use the ledger's estimate of each stretch's size, so that they do not depend on how events were
- * batched; more is folded only if the file itself comes too close to its limit.
+ * logarithm of the run's length.  If that does not suffice, rows are not written at all (vs_store_level).
  */
 #include "fold.h"
 
@@ -28,11 +19,14 @@
 #define FOLD_SHARE(max) ((max) / 100 * 72)
 #define ROW_BYTES       56  /* of ev */
 #define SUM_BYTES       200 /* of zone, range_fold, sample */
-#define TAIL            2   /* stretches that are never folded */
+#define TAIL            2   /* stretches that are never folded: a free in them may turn out to have failed */
 #define FIRST_STEPS     3
 #define SIZES           32
 #define EXTRA           4 /* folded beyond the estimate in one commit */
 
+/* Detail is given up in this order: stretches without special interest, the oldest first; the first three
+ * steps, when these and the following take more than half of the room or nothing else is left; stretches
+ * around an out-of-memory; stretches of the peaks. */
 enum worth { WORTH_NOTHING, WORTH_FIRST, WORTH_OOM, WORTH_PEAK };
 
 /* ---- stretches ---- */
@@ -304,7 +298,10 @@ static int make_room(struct vs_store *s, const struct vs_commit *c)
     return rc;
 }
 
-/* The estimates leave out names, stacks and tables of living allocations. */
+/* Decisions use the ledger's estimate of each stretch's size, so that they do not depend on how events were
+ * batched.  It leaves out names, stacks and tables of living allocations: more is folded if the file comes
+ * too close to its limit.
+ */
 static int make_more_room(struct vs_store *s, const struct vs_commit *c)
 {
     bool more = true;

@@ -1,11 +1,9 @@
 /*
  * fold_rows.c - deletes the rows of `ev` that a folded stretch no longer needs.
  *
- * Pairs are deleted together: an allocation and its free, a mapping and its unmap.  The row of something that
- * still lives stays until its end is folded, with other rows about it (references, bindings,
- * reclassifications), and so does the last figure of each pool and arena.  So a replay of the rows that are
- * left gives the living allocations (ledger/restore.c), and the views that pair allocations with their ends
- * stay right.
+ * Pairs are deleted together: an allocation and its free, a mapping and its unmap.  What still lives keeps
+ * its row until its end is folded, with other rows about it, and so do the last figures of pools and arena.
+ * So a replay of the rows that are left gives the living allocations (ledger/restore.c).
  *
  *      stretch 1 (folded)   stretch 2 (in full)   stretch 3, being folded
  *      A alloc              B alloc               free A: goes, and A with it
@@ -121,11 +119,6 @@ static int delete_gone(struct vs_store *s)
 
 /* ---- ends ---- */
 
-static bool is_block_end(uint8_t op)
-{
-    return op == VS_OP_BLOCK_FREE;
-}
-
 /* Whether the file describes an out-of-memory between the two rows. */
 static bool spans_oom(const struct vs_fold *f, uint64_t alloc, uint64_t end)
 {
@@ -169,7 +162,7 @@ static bool is_amended(struct vs_store *s, uint64_t end)
 static int fold_end(struct vs_store *s, const struct fold_row *r)
 {
     struct vs_fold *f = s->fold;
-    bool block = is_block_end(r->op), failed_free = s->amends && !block && is_amended(s, r->seq);
+    bool block = r->op == VS_OP_BLOCK_FREE, failed_free = s->amends && !block && is_amended(s, r->seq);
     uint64_t failed = 0;
     if (r->mate == 0 || failed_free) { /* it ended nothing */
         drop(f, r->seq);

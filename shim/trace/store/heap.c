@@ -10,10 +10,8 @@
  *      blocks   [size class, 8 bytes | what SQLite gets ...]
  *      chunks   4 MiB of anonymous memory each, cut from the front, never given back
  *
- * A block larger than 1 MiB has a mapping of its own.
- *
- * The kernel wipes the state in a fork child, which begins with an empty heap; freeing blocks of the parent's
- * there is still safe.  The lock is for the analyzer's readers, which may be several threads.
+ * A block larger than 1 MiB has a mapping of its own.  The lock is for the analyzer's readers, which may be
+ * several threads.
  */
 #define _GNU_SOURCE
 #include "vfs.h"
@@ -45,6 +43,8 @@ struct heap {
 
 static struct heap *heap;
 
+/* The kernel wipes the state in a fork child, which begins with an empty heap; freeing blocks of the parent's
+ * there is still safe. */
 static void wipe(void)
 {
     memset(heap, 0, sizeof *heap);

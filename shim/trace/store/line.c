@@ -1,6 +1,6 @@
 /*
- * line.c - which lines of Python a call stack is shown by: the program's own, and in the code that it called
- * the one that a person would look for.
+ * line.c - which lines of Python a call stack is shown by, as "train.py:37 > modeling_llama.py:175
+ * LlamaMLP.forward".
  *
  *      torch           linear.py                        torch's own: no line
  *      -packages       accelerate/hooks.py              a wrapper's: it defines no class of an open module
@@ -8,17 +8,12 @@
  *      torch           Module._call_impl
  *      the program     train.py            <- its caller, the program's own line
  *
- * shown as "train.py:37 > modeling_llama.py:175 LlamaMLP.forward".  Where files lie decides:
- *
- *      own     the innermost frame of a file that lies in no site-packages or dist-packages ("-packages"
- *              above) and not in Python's own library
- *      inner   the innermost frame in a package that defines the class of an open module: the forward that
- *              torch's Module._call_impl calls lies in it.  Torch's own modules do not count.  Where no
- *              module is known, the innermost frame outside of torch's own folder
- *
- * The line is the inner one of both; own is its caller where it lies outward.  In backward the frames that
- * ran in an autograd node come first, then those of the forward that made it: `forward` says that the line is
- * one of these.  Where torch's and Python's own frames are all that there is, the innermost is the line.
+ * Where files lie decides.  Own is the innermost frame of a file that lies in no site-packages or
+ * dist-packages ("-packages" above) and not in Python's own library.  Inner is the innermost frame in a
+ * package that defines the class of an open module: the forward that torch's Module._call_impl calls lies in
+ * it; torch's own modules do not count.  Where no module is known, it is the innermost frame outside of
+ * torch's own folder.  In backward the frames that ran in an autograd node come first, then those of the
+ * forward that made it (`forward`).
  */
 #include "internal.h"
 
@@ -168,6 +163,8 @@ void vs_line_see(struct vs_store *s, struct vs_line_search *l, uint32_t frame, c
         l->pending = class;
 }
 
+/* The line is the inner one of both; own is its caller where it lies outward.  Where torch's and Python's own
+ * frames are all that there is, the innermost is the line. */
 struct vs_line vs_line_found(const struct vs_line_search *l, uint32_t *caller)
 {
     struct vs_line line = l->module ? l->inner : l->outside;

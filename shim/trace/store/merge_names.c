@@ -1,12 +1,10 @@
 /*
  * merge_names.c - the rows of string, module, frame, stack and tensor of several files, each content once.
  *
- *      what the file has      id 7: "train.py"          what is there      id 3: "train.py"
- *      --> 7 is 3 from now on, in this file; a row that is not there gets the next id
- *
- * Tables come in the order in which they refer to each other, and stacks in the order of their ids, in which
- * a caller stands before what it called.  A module without a build ID is the same where it also lay at the
- * same address; with one, wherever it lay.
+ * A row of the other file gets the id of the same row that is there, or the next one.  Tables come in the
+ * order in which they refer to each other, and stacks in the order of their ids, in which a caller stands
+ * before what it called.  A module without a build ID is the same where it also lay at the same address; with
+ * one, wherever it lay.
  */
 #include "internal.h"
 

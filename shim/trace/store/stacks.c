@@ -3,9 +3,7 @@
  *
  *      owner   the library that made the request: the file of the first native frame outward that is not part
  *              of CUDA
- *      line    the line of Python that it is shown by, and its caller, the program's own (line.c).  In
- *              backward that is a line that ran there (in a custom function or a hook), else the line of the
- *              forward that made the node; `forward` says which
+ *      line    the line of Python that it is shown by, and its caller, the program's own (line.c)
  *      node    the autograd node that was running
  *      layer   where the program was in its modules or ranges
  *

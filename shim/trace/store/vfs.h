@@ -3,12 +3,9 @@
  *
  * Host programs close descriptors that they did not open (daemons: all of them) and open their own under the
  * same numbers.  So SQLite's sit high and close-on-exec, and before each use device and inode are compared
- * with those of the file that was opened; where they differ, ours is opened again.  Locks are open file
- * description locks (OFD): POSIX locks would all be lost as soon as the host's own SQLite closed the same
- * file.
- *
- * That is needed on the host's threads, and where the kernel or a filter refuses the better way: the drain's
- * thread has a descriptor table of its own (core/own_threads.h) and all signals blocked.
+ * with those of the file that was opened.  Locks are open file description locks (OFD): POSIX locks would all
+ * be lost as soon as the host's own SQLite closed the same file.  The drain's thread needs none of that where
+ * it has a descriptor table of its own (core/own_threads.h) and all signals blocked.
  */
 #ifndef VS_TRACE_STORE_VFS_H
 #define VS_TRACE_STORE_VFS_H

@@ -1,21 +1,15 @@
 /*
  * living.c - the tables of the map of living blocks.
  *
- *       region (16 GiB)  -->  page (2 MiB): the block that reaches into it from before
+ *       region (16 GiB)  -->  page (2 MiB): the block that reaches into it from before (its cover)
  *                                  |
  *                                  +-->  leaf: of each 512 bytes the block that begins there, and a bit
  *                                        for each block that begins, to look backwards with
  *
- *       page 7                    | page 8                 | page 9
- *       ..[ A ][ B ]...[ C        |             ]..[ D ]   |
- *                   ^ begins here: the bit before it is B's
- *                                     ^ none begins before it on this page: C, the cover of page 8
- *
- * So a pointer to a block's begin is found at once, and one into its middle with one or a few words of bits.
- * Regions and leaves are anonymous memory, mapped when a block first begins or reaches there, and kept.
- *
- * The bits of one word belong to several blocks, so they are changed by atomic operations; everything else is
- * written by the thread that owns the block.
+ * So a pointer to a block's begin is found at once, and one into its middle with one or a few words of bits,
+ * or as the page's cover.  Regions and leaves are anonymous memory, mapped when a block first begins or
+ * reaches there, and kept.  The bits of one word belong to several blocks, so they are changed by atomic
+ * operations; everything else is written by the thread that owns the block.
  */
 #define _GNU_SOURCE
 #include "living.h"

@@ -1,13 +1,12 @@
 /*
  * uses.h - writes what the device was given into the rows of the blocks that it was given.
  *
- * The ring's order decides: a launch's uses stand behind the allocation of every block that the program could
- * pass to it, and before the free that follows.  So the block that lives at an address when its use is
- * applied is the one that was meant.
+ * A launch's uses stand in the ring behind the allocation of every block that the program could pass to it,
+ * and before the free that follows.  So the block that lives at an address when its use is applied is the one
+ * that was meant.
  *
- * The rows lie in the journal, so a killed process leaves them, and they may be ahead of the database.  Row 0
- * says up to which event they are made.  An event that comes again, after a kill or for another writer, only
- * has its free's row looked up.
+ * The rows lie in the journal and may be ahead of the database: row 0 says up to which event they are made.
+ * An event that comes again, after a kill or for another writer, only has its free's row looked up.
  *
  * Not thread-safe: for the thread that takes events out of the journal.
  */

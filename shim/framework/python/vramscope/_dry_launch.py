@@ -1,9 +1,8 @@
 """_dry_launch - a launcher of many ranks (torchrun, accelerate, deepspeed) becomes the one rank that this process is to be.
 
-`vramscope fit --ranks` starts the command once for each rank that runs, with the rank in its environment.  A launcher reads its own
-arguments and settings as ever, and where it would start its processes it executes what it would start: so what it passes on by the
-environment is there, too.  How many ranks there are says --ranks; how many on one machine says the launcher.  Without --ranks a launcher of
-several ranks says how many it would start, and ends: `vramscope fit` begins anew with as many.
+`vramscope fit --ranks` starts the command once for each rank that runs, with the rank in its environment.  A launcher reads its arguments
+and settings as ever, and where it would start its processes it executes what it would start, with the environment that it passes on.
+Without --ranks a launcher of several ranks says how many it would start, and ends: `vramscope fit` begins anew with as many.
 """
 
 import os

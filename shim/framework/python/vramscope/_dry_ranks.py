@@ -9,9 +9,8 @@ ways:
     objects          gathered ones are this rank's; one that a rank sends which does not run is None, and is told as an assumption
     parts of NCCL    NCCL is told how many ranks a part has before PyTorch splits a communicator, which says colors alone
 
-NCCL's memory of a finished collective is let go by a thread of PyTorch's that looks ten times a second, and a step takes a GPU longer than
-that.  So where an optimizer has stepped this process waits until that thread has looked, but under the second assumption
-(VRAMSCOPE_DRY_ASSUME).
+NCCL's memory of a finished collective is let go by a thread of PyTorch's that looks ten times a second; where an optimizer has stepped this
+process waits until it has, but under the second assumption (VRAMSCOPE_DRY_ASSUME).
 """
 
 import collections

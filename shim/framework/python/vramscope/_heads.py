@@ -1,21 +1,14 @@
-"""_heads - finds the output layers of a PyTorch program, and one that ran where no hook sees it.
+"""_heads - finds the output layers of a PyTorch program, which make the logits over a vocabulary, and one that ran where no hook sees it.
 
-An output layer makes the logits over a vocabulary.  It is a linear layer (a module with in_features and out_features) inside no other
-linear layer, and either
+An output layer is a linear layer (a module with in_features and out_features) inside no other linear layer, and either
 
     its weight is that of an embedding (tied weights), or
     it is as wide as the vocabulary, or as wide as one padded to a multiple of 8, and wider than its input.
 
-The vocabulary of a model is its largest embedding; of a model without one the largest of any model seen in the process.  A hidden layer may
-be as wide as a small vocabulary: so a layer whose width a later linear layer takes as input is no output layer, unless its name says so or
-its weight is tied; a padded width counts only where no layer has the exact one; and where a layer's name or weight says that it is one,
-others that are as wide are none.
+The vocabulary of a model is its largest embedding; of a model without one the largest of any model seen in the process.
 
 A model is examined at its first call, and again when an output layer was replaced or a larger vocabulary was seen.  Nothing here keeps a
 module or a tensor alive.
-
-An output layer can run without being called: in a compiled model, as F.linear, in a fused loss.  `classes_without_call` detects that: from
-a model whose own output layer was not called, or from a cross-entropy over the vocabulary in the graph that backward is about to run.
 """
 
 import weakref
@@ -99,7 +92,12 @@ def _is_padded(width, vocabulary):
 
 
 def find_heads(model, embedding_class, largest=0):
-    """([(output layer, parent, name)], vocabulary) of MODEL; LARGEST is the vocabulary where it has no embedding."""
+    """([(output layer, parent, name)], vocabulary) of MODEL; LARGEST is the vocabulary where it has no embedding.
+
+    A hidden layer may be as wide as a small vocabulary: so a layer whose width a later linear layer takes as input is no output layer, unless
+    its name says so or its weight is tied; a padded width counts only where no layer has the exact one; and where a layer's name or weight
+    says that it is one, others that are as wide are none.
+    """
     places = list(_walk(model))
     tables = [m for m, _, _ in places if isinstance(m, embedding_class)]
     linear = [place for place in places if _is_linear(place[0])]
@@ -243,7 +241,8 @@ def _classes_in_graph(tensor):
 
 
 def classes_without_call(tensors, torch):
-    """The classes of a cross-entropy over a vocabulary that the graph behind TENSORS ends with, or 0."""
+    """The classes of a cross-entropy over a vocabulary that the graph behind TENSORS ends with, or 0: then an output layer ran without being
+    called (in a compiled model, as F.linear, in a fused loss)."""
     if not vocabularies:
         return 0
     if isinstance(tensors, dict):  # torch from 2.15 on

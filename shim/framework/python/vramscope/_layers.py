@@ -1,12 +1,11 @@
 """_layers - records which module of the model is being called: "Llama.layers.7.mlp".
 
-A module's name is its path from the outermost module, whose class stands in front.  All paths are determined at the outermost module's
-first call.  A module that was added later is searched for in its caller; one that is not found (made in a forward, kept in a plain list) is
-named after its caller, with its own class in parentheses.  A module in two places has the path under which it was found first, unless the
-module it was found in turns out to be a part of another.
+A module's name is its path from the outermost module, whose class stands in front, determined at the outermost module's first call.  A
+module that was added later is searched for in its caller; one that is not found (made in a forward, kept in a plain list) is named after
+its caller, with its own class in parentheses.  A module in two places has the path under which it was found first, unless the module it was
+found in turns out to be a part of another.
 
-The open module of a thread is a number in a cell of the library's, which a call writes, and restores at the end.  For modules whose number
-is known the library does that itself (_calls), while another word of the cell says that calls have nothing else to do.
+The open module of a thread is a number in a cell of the library's (shim/framework/layers.h), which a call writes, and restores at the end.
 """
 
 import ctypes

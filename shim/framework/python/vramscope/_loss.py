@@ -1,19 +1,13 @@
-"""_loss - gives a Hugging Face model the fused loss, and takes it away again.
-
-    patch = vramscope.patch_loss(model)      # or: with vramscope.patch_loss(model): ...
-    vramscope.unpatch_loss(model)            # or: patch.unpatch()
+"""_loss - gives a Hugging Face model the fused loss, and takes it away again (docs/linear_cross_entropy.md).
 
 What is replaced is the `forward` of two instances, the model and its output layer; classes stay as they are.  The model's runs the decoder
 as the class's does, and then calls the output layer with labels, which gives the loss instead of logits.  Because the layer is called,
 whatever stands around a call works as before: FSDP gathers its weight and scatters the gradient, peft chooses the adapter's copy,
 `vramscope run` sees the phase "logits".
 
-The fused loss is used if labels are given and the model is in training mode (skip_logits=True or False in a call overrides this); the
-output's `logits` are then None.  Else the class's own forward runs.
-
-Refused when they are patched and, unless compiled, at every call are a model that is not in FAMILIES, a forward that does more than is
-known here, a loss_function of its own, an output layer that is not a plain linear one (LoRA, quantized) or has hooks, which would see a
-loss where they expect logits.
+Models for which that could be wrong are refused when they are patched and, unless compiled, at every call: a model that is not in FAMILIES,
+a forward that does more than is known here, a loss_function of its own, an output layer that is not a plain linear one (LoRA, quantized) or
+has hooks, which would see a loss where they expect logits.
 """
 
 import functools

@@ -2,18 +2,16 @@
 
 When an optimizer has stepped, the storages of its parameters, their gradients and its states are read, with the parameters and buffers of
 the models that were called; of a model also when its first call has ended.  Recorded is where each storage begins; the recording knows
-which block that is.  A flat parameter's pieces share its storage.  A tensor that is made of others (DTensor's shard, a quantized state)
-names them by __tensor_flatten__.
+which block that is.  A tensor that is made of others (DTensor's shard, a quantized state) names them by __tensor_flatten__.
 
     a storage that is several of these is the first: parameter, gradient, optimizer state, buffer
     a master copy of a parameter, which an optimizer has among its parameters, is a parameter
 
 Not seen: what FSDP gathers and gives back within a step; parameters that no module and no optimizer of PyTorch's own holds (DeepSpeed's
-partitions, where it keeps them in attributes of its own); gradients that were freed before the step ended.
+partitions); gradients that were freed before the step ended.
 
 The program must not notice: no tensor is made, copied or kept, nothing is asked of the device; a subclass's __torch_function__ is not
-called.  Looking takes no more than a thousandth of the time that has passed since the first look, but for the first three; what is too
-large to be looked at whole is looked at in part.
+called.
 """
 
 import array
@@ -171,7 +169,11 @@ def _record(found):
 
 
 def look(torch, optimizer=None):
-    """Records what OPTIMIZER and the models that were called hold."""
+    """Records what OPTIMIZER and the models that were called hold.
+
+    It takes no more than a thousandth of the time that has passed since the first look, but for the first three; what is too large to be
+    looked at whole is looked at in part.
+    """
     global _looks, _begun, _spent
     now = time.perf_counter()
     if _addresses_known is False or (_looks >= ALWAYS and _spent * SHARE > now - _begun):

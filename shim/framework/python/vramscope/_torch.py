@@ -9,27 +9,19 @@
     evaluation  the outermost call of a module in eval mode without gradients, and `generate`
     a step      see shim/framework/steps.c
 
-Work that cannot be assigned has no phase.  A compiled model calls no inner module, so it has forward but no logits; that is recorded as a
-moment (NOT_CALLED), so that no report takes the logits to be 0.  A module without parameters (a loss) names no phase when it is called by
-itself, and leaves logits open.  So does a model that runs without gradients between a training forward and its backward (a teacher, a
-reference): it is forward, whatever its mode, and logits continue after it.  Modules that run inside backward (gradient checkpointing) stay
-backward.
+Work that cannot be assigned has no phase.  A module without parameters (a loss) names no phase when it is called by itself, and leaves
+logits open.  So does a model that runs without gradients between a training forward and its backward (a teacher, a reference): it is
+forward, whatever its mode, and logits continue after it.  Modules that run inside backward (gradient checkpointing) stay backward.
 
-How: nn.Module.__call__, the two entries of autograd, the function in front of its engine and the engine's own (for programs that call these
-directly), GradScaler.step, the constructor of Optimizer and `generate` (_generate) are wrapped; the optimizer's global hooks are used.
-What is open on a thread the library knows (shim/framework/phases.c), and where the interpreter can call it, it does itself what these hooks
-do in nearly every step (phase_calls.c).  Global *module* hooks would be simpler, but torch.compile warns about them, traces through them,
-and every module call becomes slower.  Dynamo is told to skip all functions of these files (_dynamo).
+How: nn.Module.__call__, the entries of autograd and of its engine, GradScaler.step, the constructor of Optimizer and `generate` are
+wrapped; the optimizer's global hooks are used.  Global *module* hooks would be simpler, but torch.compile warns about them, traces through
+them, and every module call becomes slower.  What is open on a thread the library knows (shim/framework/phases.c), and where the interpreter
+can call it, it does itself what these hooks do in nearly every step (phase_calls.c).  The program's own markers and NVTX ranges win over
+the ranges that open here.
 
-When an optimizer has stepped, and when a model's first call has ended, PyTorch is asked which memory is what (_roles).  Each call of a
-module also records the module as open (_layers, _calls).  While the engine runs no module is open: memory of a node has the layer of the
-node's birth, and recomputed modules are called again.
-
-A signal handler of the program's may raise an exception in the midst of this: that is the program's (_signals).  It can arise at calls and
-where loops go back, and not within the library.  What remains open after one is closed when the next phase begins.
-
-Ranges that open here have the lowest precedence: the program's own markers and NVTX ranges win.  If something in here fails it prints that
-once and stops for good; the program goes on.
+A signal handler of the program's may raise an exception in the midst of this, at calls and where loops go back: it is the program's
+(_signals), and what remains open after it is closed when the next phase begins.  If something in here fails it prints that once and stops
+for good; the program goes on.
 """
 
 import atexit
@@ -278,7 +270,7 @@ def _tracing():
 
 
 def _tell_not_called(t, tensors):
-    """Records, once per process, that an output layer ran without being called."""
+    """Records, once per process, that an output layer ran without being called, as in a compiled model: so no report takes the logits to be 0."""
     global _not_called_told, _graphs_left
     if _not_called_told:
         return

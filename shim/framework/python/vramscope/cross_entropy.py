@@ -1,24 +1,13 @@
-"""vramscope.cross_entropy - the loss of an output layer in PyTorch, without ever holding all the logits.
+"""vramscope.cross_entropy - the loss of an output layer in PyTorch, without ever holding all the logits (liblinear_cross_entropy.so).
 
     from vramscope.cross_entropy import check, linear_cross_entropy
 
-    loss = linear_cross_entropy(hidden, head.weight, labels)
+    loss = linear_cross_entropy(hidden, head.weight, labels)     # F.cross_entropy(F.linear(hidden, head.weight).float(), labels)
     loss.backward()
 
-takes the place of
-
-    loss = F.cross_entropy(F.linear(hidden, head.weight).float().flatten(0, 1), labels.flatten())
-
-It calls liblinear_cross_entropy.so, whose header has the formulas.  CPU tensors work too, slowly.
-
-With reduction mean or sum the gradients are computed together with the loss, while a chunk's logits are there, and kept; backward
-multiplies them in place by the upstream gradient.  With `none`, or with `main_grad`, the upstream gradient is needed first: the backward
-computes the gradients, which takes the logits' product a second time, and so do entropies.  A caller that knows the upstream gradients
-beforehand passes them (`upstream`, `entropy_upstream`), and nothing is computed twice.  Only check() waits for the GPU.  The workspace
-comes from PyTorch's allocator and goes back with the call.
-
-With temperature and return_entropy it gives what policy gradients are made of (linear_log_probability); with `group` the rows of the weight
-may lie on several ranks (cross_entropy_parts.py).
+With reduction mean or sum, and with promised upstream gradients, the gradients are computed together with the loss, while a chunk's logits
+are there, and kept; backward multiplies them in place by the upstream gradient.  With `none`, `main_grad` or entropies the backward
+computes them, which takes the logits' product a second time.  Only check() waits for the GPU.
 
 The work is an operator of PyTorch, torch.ops.vramscope.linear_cross_entropy, so that torch.compile has it in its graph without a break (but
 for `main_grad`, which the operator does not have).  Where nobody looks at operators, it is called without PyTorch's dispatcher, which takes

@@ -1,19 +1,12 @@
-"""vramscope.cross_entropy_parts - the loss of an output layer whose rows several ranks hold (vocabulary-parallel).
+"""vramscope.cross_entropy_parts - the loss of an output layer whose rows several ranks hold: linear_cross_entropy(..., group=...).
 
-linear_cross_entropy(..., group=...) comes here.  Each rank makes its classes' partial result, 20 bytes a token; an all-gather over the
-group later all have the same loss and entropies, and an all-reduce sums the shares of the input's gradient.  Nothing else is exchanged, and
-no rank ever holds the logits of more than a chunk.
+Each rank makes its classes' partial result, 20 bytes a token; an all-gather over the group later all have the same loss and entropies, and
+an all-reduce sums the shares of the input's gradient.  No rank ever holds the logits of more than a chunk.
 
-A loss whose gradients are wanted is one run of three products, in the forward: a chunk's logits are kept until the other ranks' partial
-results are there.  That takes upstream gradients that are known then: 1, for a mean or a sum, or promised ones.  Otherwise entropies, and
-the losses of single tokens, get their gradients in the backward, which computes the logits once more.
+With upstream gradients that are known (1, for a mean or a sum, or promised ones) it is one run of three products, in the forward: a chunk's
+logits are kept until the other ranks' partial results are there.  Otherwise the backward computes the logits once more.
 
-All ranks must come to the same chunks without asking each other.  So the chunk is that of equal parts, from sizes and options that all
-ranks have; a rank with more classes takes as much more memory.
-
-A row beside the partial results says which classes a rank has.  Where these do not make up the vocabulary, rank after rank, the loss is NaN
-and check() says so; nothing waits for the GPU to find out.  Gloo, which does not gather a GPU's memory, is served through the host's, which
-waits for the GPU.
+Gloo, which does not gather a GPU's memory, is served through the host's, which waits for the GPU.
 """
 
 import torch
@@ -61,7 +54,8 @@ def _sum(share, group):
 
 
 def _makes_up(ranges):
-    """1 if the ranks' RANGES, [ranks, (first class, classes, all classes, ...)], are the vocabulary; else NaN."""
+    """1 if the ranks' RANGES, [ranks, (first class, classes, all classes, ...)], are the vocabulary, rank after rank; else NaN,
+    and check() says so: nothing waits for the GPU to find out."""
     begin, classes, total = ranges[:, 0], ranges[:, 1], ranges[:, 2]
     ends = classes.cumsum(0)
     wrong = ((begin + classes != ends) | (total != ends[-1])).any()
@@ -107,7 +101,8 @@ class _Parallel(torch.autograd.Function):
 
 def chunk_for(tokens, hidden, classes, dtype, options, biased, gpu):
     """The tokens of a chunk with CLASSES on each rank: that of the fast mode, or of the lean one where the budget is less
-    than the fast one takes."""
+    than the fast one takes.  All ranks must come to the same without asking each other: so it is that of equal parts, from
+    sizes and options that all have, and a rank with more classes takes as much more memory."""
     element = dtype.itemsize if gpu else 4  # the CPU computes in fp32
     logit = 4 if options.flags & F32_LOGITS else element
     logits = logit * (-(-classes // 64) * 64)  # of a token

@@ -1,19 +1,14 @@
-"""pytest_plugin - GPU memory limits for tests: pytest --vramscope.
+"""pytest_plugin - GPU memory limits for tests: pytest --vramscope (vramscope-check(1)).
 
     @pytest.mark.vram_limit("2 GiB")
     def test_step(model):
         ...
 
-fails the test where its function adds more than 2 GiB to what is allocated on a device, at its peak: what fixtures had allocated before
-counts for nothing.  `total=True` takes all that is allocated on the device meanwhile, `device=1` one device alone.  Where nobody can tell,
-because events were lost for instance, or there is no GPU, the test fails and says so.  Without --vramscope the mark does nothing.  What a
-test's child processes allocate is not seen.
+fails the test where its function adds more than 2 GiB to what is allocated on a device, at its peak; or where nobody can tell, because
+events were lost for instance, or there is no GPU.  Without --vramscope the mark does nothing.
 
 The library has to be there from the start of the process: where it is not, pytest is executed again with it, once, before a test or a
 conftest.py has run.  Workers of pytest-xdist inherit it.
-
-With --vramscope-dry PyTorch's tests run without a GPU, on the driver of `vramscope fit`, which keeps books and computes nothing: what a
-test asserts of values is of garbage there. --vramscope-gpu=A100-40GB is another GPU than an H200.
 
 Each test function runs in a range, "pytest.test", with a mark of its number and name before the end.  The figures are read from the
 process's own recording, by a child process (_pytest_reader.py): a database must not be opened twice in one process, since to close it would
