@@ -7,14 +7,13 @@ python=${TEST_PYTHON:-python3}
 command -v "$python" >/dev/null || { echo "SKIPPED: no python3"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-"${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
 export PHASE_LOG=$work/log PYTHONDONTWRITEBYTECODE=1
 
 # check CASE LOG [STDERR]: the log in one line, forward = F, logits = L, backward = B, optimizer = O,
 # evaluation = E, pop = ., step = S, the moment of an output layer that was not called = M
 check() {
     : >"$PHASE_LOG"
-    LD_PRELOAD=$work/phase_log.so PYTHONPATH=$here/../../../shim/framework/python:$here/fake_torch \
+    LD_PRELOAD=$BUILD/tests/libframework_log.so PYTHONPATH=$here/../../../shim/framework/python:$here/fake_torch \
         "$python" "$here/fake_torch_phases.py" "$1" 2>"$work/err" || { cat "$work/err"; echo "FAIL: $1"; exit 1; }
     told=$(sed 's/+auto f.*/F/; s/+auto l.*/L/; s/+auto b.*/B/; s/+auto o.*/O/; s/+auto e.*/E/; s/^moment.*/M/; s/^-auto$/./; s/step/S/' "$PHASE_LOG" | tr -d '\n')
     [ "$told" = "$2" ] || { cat "$work/err"; echo "FAIL: $1: $told, not $2"; exit 1; }

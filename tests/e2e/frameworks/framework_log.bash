@@ -7,10 +7,8 @@ shim_source=$here/../../../shim
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 build() { "${CC:-cc}" -std=gnu11 -g -Wall -Werror -Wno-unused-parameter -I"$shim_source" "$@" || exit 1; }
-log_library=$work/framework_log.so
+log_library=${BUILD:?}/tests/libframework_log.so
 export FRAMEWORK_LOG=$work/log
-build -DVRAMSCOPE_BUILDING_LIBRARY -fvisibility=hidden -shared -fPIC -o "$log_library" "$here/framework_log.c" \
-    "$shim_source"/framework/*.c "$shim_source/core/hot.c" "$shim_source/core/log.c" "$shim_source/core/options.c" "$shim_source/core/open_calls.c" "$shim_source/core/guard.c" "$shim_source/core/fork.c" "$shim_source/core/walk.c" "$shim_source/core/contracts.c" "$shim_source/core/readable.c" -lpthread -ldl
 
 # expect_log WHAT <<END: the log is as wanted; it is emptied.
 expect_log() {

@@ -7,7 +7,7 @@ python=${TEST_PYTHON:-python3}
 command -v "$python" >/dev/null || { echo "SKIPPED: no python3"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-"${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
+library=${BUILD:?}/tests/libframework_log.so
 modules=$(cd "$here/../../../shim/framework/python" && pwd)
 export PHASE_LOG=$work/log
 
@@ -20,7 +20,7 @@ check() {
     : >"$PHASE_LOG"
     echo "ok $1"
 }
-with() { LD_PRELOAD=$work/phase_log.so PYTHONPATH=$modules "$python" "$@" >"$work/out" 2>&1 || { cat "$work/out"; fail "$*"; }; }
+with() { LD_PRELOAD=$library PYTHONPATH=$modules "$python" "$@" >"$work/out" 2>&1 || { cat "$work/out"; fail "$*"; }; }
 without() { PYTHONPATH=$modules "$python" "$@" >"$work/out" 2>&1 || { cat "$work/out"; fail "$*"; }; }
 
 cat >"$work/program.py" <<'END'
@@ -81,8 +81,7 @@ without "$work/program.py"
 check "without the library nothing happens" </dev/null
 
 # an older library, which has not all that this package knows
-sed 's/vramscope_auto_\(roles\|layer\)/gone_\1/' "$here/phase_log.c" >"$work/older.c"
-"${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -o "$work/older.so" "$work/older.c" || exit 1
+LC_ALL=C sed 's/vramscope_auto_\(roles\|layer\)/vramscope_gone_\1/g' "$library" >"$work/older.so"
 LD_PRELOAD=$work/older.so PYTHONPATH=$modules "$python" "$work/program.py" loaded >"$work/out" 2>&1 || { cat "$work/out"; fail "an older library"; }
 [ "$(wc -l <"$work/out")" = 1 ] && grep -q 'older than this package: it has no vramscope_auto_layer, vramscope_auto_roles$' "$work/out" ||
     { cat "$work/out"; fail "an older library: not one line"; }
@@ -100,7 +99,7 @@ check "the sitecustomize behind ours runs" </dev/null
 
 mkdir "$work/torch_like/torch"
 echo 'value = 42' >"$work/torch_like/torch/__init__.py"
-CONTRACT_LOG=$work/contracts LD_PRELOAD=$work/phase_log.so PYTHONPATH=$modules:$work/torch_like "$python" -c '
+CONTRACT_LOG=$work/contracts LD_PRELOAD=$library PYTHONPATH=$modules:$work/torch_like "$python" -c '
 import sys, torch
 assert torch.value == 42 and type(torch.__loader__).__name__ == "SourceFileLoader"
 assert torch.__spec__.loader is torch.__loader__
@@ -115,7 +114,7 @@ check "a torch that is none is a broken contract" </dev/null
 
 mkdir "$work/failing/torch"
 echo 'raise OSError("broken torch")' >"$work/failing/torch/__init__.py"
-LD_PRELOAD=$work/phase_log.so PYTHONPATH=$modules:$work/failing "$python" -c '
+LD_PRELOAD=$library PYTHONPATH=$modules:$work/failing "$python" -c '
 for _ in range(2):
     try:
         import torch
@@ -128,7 +127,7 @@ except OSError:
     pass' >"$work/out" 2>&1 || { cat "$work/out"; fail "a torch that fails"; }
 check "a torch that fails to import fails as it would" </dev/null
 
-LD_PRELOAD=$work/phase_log.so PYTHONPATH=$modules "$python" -S -c 'import importlib.util as u
+LD_PRELOAD=$library PYTHONPATH=$modules "$python" -S -c 'import importlib.util as u
 if u.find_spec("torch") is None:
     try:
         import torch

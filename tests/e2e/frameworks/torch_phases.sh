@@ -10,11 +10,10 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export TORCHINDUCTOR_CACHE_DIR=$work/inductor
 mkdir "$work/plain" "$work/with"
-"${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
 
 in_full() { [ -n "${FULL:-}" ]; } # what a program prints is the same: torch_unharmed.sh, and tests/run.sh full here
 in_full && { "$python" "$here/torch_phases.py" "$work/plain" "$which" 2>"$work/err" & }
-LD_PRELOAD=$work/phase_log.so PYTHONPATH=$here/../../../shim/framework/python \
+LD_PRELOAD=$BUILD/tests/libframework_log.so PYTHONPATH=$here/../../../shim/framework/python \
     "$python" "$here/torch_phases.py" "$work/with" "$which" || { echo "the run with phases failed"; exit 1; }
 ! in_full || wait $! || { cat "$work/err"; echo "SKIPPED: torch does not work here"; exit 77; }
 
@@ -33,7 +32,7 @@ for expected in *.expected; do
             { echo "$case: $kind differs (< plain, > with phases)"; tail -12 "$work/d"; ok=0; }
     done
     # logits may be open at the end: no backward comes any more
-    if grep -q UNBALANCED "$case.log" || [ "$(grep -c '^+' "$case.log")" -gt $(($(grep -c '^-' "$case.log") + 1)) ]; then
+    if [ "$(grep -c '^+' "$case.log")" -gt $(($(grep -c '^-' "$case.log") + 1)) ]; then
         echo "$case: phases are not balanced"
         ok=0
     fi

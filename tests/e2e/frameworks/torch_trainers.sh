@@ -7,10 +7,9 @@ python=${TEST_PYTHON:-python3}
     { echo "SKIPPED: $python has no torch (TEST_PYTHON names one that has)"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-"${CC:-cc}" -shared -fPIC -I"$here/../../../shim" -o "$work/phase_log.so" "$here/phase_log.c" || exit 1
 mkdir -p "$work/tree/share/vramscope"
 ln -s "$(cd "$here/../../../shim/framework/python" && pwd)" "$work/tree/share/vramscope/python"
-export DRY=1 LIBRARY=$work/phase_log.so PYTHON=$python JOBS=2 OMP_NUM_THREADS=1
+export DRY=1 LIBRARY=$BUILD/tests/libframework_log.so PYTHON=$python JOBS=2 OMP_NUM_THREADS=1
 wanted=$("$python" "$real/phases_programs.py" --list | grep -xE 'lightning|hf_checkpoint|fsdp2|dpo' | tr '\n' ' ')
 # shellcheck disable=SC2086 # names
 "$real/phases.sh" "$work/tree" "$work/out" $wanted
