@@ -136,24 +136,6 @@ def check_flame(page):
         assert any(name.endswith(" torch/a.py:9") for name in names) and not any("-packages" in name for name in names), (native, names)
 
 
-def check_frames(page):
-    """Pans back and forth, with a pixel read back so that each is really painted."""
-    times = page.js("""(async () => {
-        const {view, draw} = vramscope, c = document.getElementById('base').getContext('2d'), times = [];
-        vramscope.show(vramscope.recording.last * 0.3, vramscope.recording.last * 0.8);
-        await new Promise(requestAnimationFrame);
-        for (let i = 0; i < 60; i++) {
-            const by = (view.to - view.from) * (i % 20 < 10 ? 0.01 : -0.01), began = performance.now();
-            view.from += by; view.to += by;
-            draw();
-            c.getImageData(100, 100, 1, 1);
-            times.push(performance.now() - began);
-        }
-        return {times: times.sort((a, b) => a - b), shown: view.shown};
-    })()""")
-    return times["times"][int(len(times["times"]) * 0.95)], times["shown"]
-
-
 def check_search(page, word):
     page.js(f"(() => {{ const s = document.getElementById('search'); s.value = {json.dumps(word)}; s.dispatchEvent(new Event('input')); }})()")
     page.wait("!vramscope.view.later")
@@ -246,7 +228,6 @@ def look(work, browsers=browser.Browser):
         assert foot.endswith("\nNot in the picture, each at its peak: page-locked 64.00 MiB, managed 3.00 MiB (device 1)."), foot
         for key in "rucvdn0/":
             page.key(key)
-        p95, shown = min(check_frames(page) for _ in range(3))  # the machine does other things, too
         page = b.open(work / "two.html")
         page.wait("document.documentElement.dataset.ready")
         assert page.js("vramscope.view.overlay && vramscope.recording.rows.length") == 3
@@ -278,7 +259,6 @@ def look(work, browsers=browser.Browser):
         for seed in 155, 172, 4:
             check_random(b, work, seed)
         assert b.complaints() == [], b.complaints()
-    return p95, shown
 
 
 def main():
@@ -286,9 +266,8 @@ def main():
         print("skipped: there is no Chromium here (Debian: apt-get install chromium)")
         return 77
     with tempfile.TemporaryDirectory(prefix="vramscope-view.", ignore_cleanup_errors=True) as work:
-        p95, shown = look(pathlib.Path(work))
-    print(f"the page says what the report says; p95 of a pan {p95:.1f} ms with {shown} blocks in sight")
-    assert p95 < 150, p95  # the target is 33 on a machine that does nothing else: docs/measurements/view.md
+        look(pathlib.Path(work))
+    print("the page says what the report says")
     return 0
 
 

@@ -2,9 +2,8 @@
 
     with Browser() as b:
         page = b.open("/path/to/page.html", 1280, 800)
-        page.js("document.title"); page.click(400, 300); page.key("p"); page.picture("shot.png")
+        page.js("document.title"); page.click(400, 300); page.key("p")
 """
-import base64
 import json
 import os
 import pathlib
@@ -65,10 +64,6 @@ class Page(Asked):
     def key(self, key):
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key if len(key) == 1 else "")
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
-
-    def picture(self, path):
-        answer = self.call("Page.captureScreenshot", format="png")
-        pathlib.Path(path).write_bytes(base64.b64decode(answer["data"]))
 
 
 class Browser:
