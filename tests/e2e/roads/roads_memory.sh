@@ -2,7 +2,7 @@
 # Pools, host memory and a device that runs full: what each entry point is recorded as, and which totals it moves.
 . "$(dirname "$0")/../lib/lib.bash"
 
-run_shimmed "$tests/prog_async"
+run_shimmed "$tests/prog_memory" async
 expect_events "op NOT IN ('sample', 'pool_reserved')" <<'END'
 alloc|pool|cuMemAllocAsync|1048576|0|0
 alloc|pool|cuMemAllocAsync|41943040|0|0
@@ -22,7 +22,7 @@ expect_sql "SELECT max(allocated_bytes) FROM event WHERE device = 0" 42991616
 expect_sql "$unknown_frees" 0 # the driver refused it
 expect_clean
 
-run_shimmed "$tests/prog_host"
+run_shimmed "$tests/prog_memory" host
 expect_events <<'END'
 alloc|pinned|cuMemHostAlloc|10000|-1|0
 alloc|pinned|cuMemAllocHost_v2|20000|-1|0

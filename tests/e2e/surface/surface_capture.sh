@@ -2,7 +2,7 @@
 # A captured allocation is a node and no memory; the shim's own questions to the driver disturb no capture.
 . "$(dirname "$0")/../lib/lib.bash"
 
-run_shimmed "$tests/prog_capture"
+run_shimmed "$tests/prog_graphs" capture
 expect_events "op NOT IN ('sample', 'pool_reserved')" <<'END'
 alloc|pool|cuMemAllocAsync|1048576|0|0
 graph_node|graph|cuMemAllocAsync|5242880|0|0
@@ -20,5 +20,5 @@ expect_sql "$unknown_frees" 0
 expect_clean
 
 shim_env=(VRAMSCOPE_SAMPLE_MS=1 SIMCUDA_NVML=off)
-run_shimmed "$tests/prog_capture"
+run_shimmed "$tests/prog_graphs" capture
 expect_clean

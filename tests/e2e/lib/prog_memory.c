@@ -1,8 +1,9 @@
 // link: cuda
-/* Stream-ordered allocation from the default pool and from one of our own. */
+/* prog_memory.c async|host - stream-ordered memory of the default pool and of one of our own; memory outside
+ * of the device's totals: pinned, registered, managed. */
 #include "prog.h"
 
-int main(void)
+static void ordered(void)
 {
     CUdeviceptr a, b, c;
     CUstream stream;
@@ -25,6 +26,29 @@ int main(void)
     IS(cuMemFreeAsync(a, stream), CUDA_ERROR_INVALID_VALUE);
     OK(cuStreamSynchronize(stream));
     OK(cuStreamDestroy(stream));
-    puts("done");
-    return 0;
+}
+
+static char own[3 * 4096];
+
+static void host(void)
+{
+    void *a, *b;
+    CUdeviceptr managed;
+    begin();
+    OK(cuMemHostAlloc(&a, 10000, CU_MEMHOSTALLOC_PORTABLE));
+    OK(cuMemAllocHost(&b, 20000));
+    OK(cuMemHostRegister(own, sizeof own, 0));
+    OK(cuMemAllocManaged(&managed, 30000, CU_MEM_ATTACH_GLOBAL));
+    IS(cuMemHostRegister(own, sizeof own, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    OK(cuMemHostUnregister(own));
+    OK(cuMemFreeHost(a));
+    IS(cuMemFreeHost(own), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemFreeHost(b));
+    OK(cuMemFree(managed));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct part parts[] = {{"async", ordered}, {"host", host}};
+    return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
 }
