@@ -44,7 +44,7 @@ shimmed "$tests/prog_arena" gaps
 grep -q 'gave 719' "$run/err" || fail "the driver's error did not reach the program"
 
 # other programs of the tests are served as well
-for program in prog_threads prog_linked prog_steps prog_caching "prog_memory async" "prog_memory host" "prog_graphs capture" prog_graphs prog_vmm prog_devices prog_arrays prog_contexts prog_reset prog_ipc prog_faults_memory; do
+for program in prog_threads prog_linked prog_steps prog_caching "prog_memory async" "prog_memory host" "prog_graphs capture" prog_graphs prog_vmm prog_devices prog_arrays prog_contexts "prog_idle reset" prog_ipc prog_faults_memory; do
     shim_env=(VRAMSCOPE_ALLOCATOR=arena)
     # shellcheck disable=SC2086 # words
     run_shimmed "$tests/"$program

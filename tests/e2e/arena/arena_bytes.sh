@@ -62,7 +62,7 @@ done
 
 # a primary context's end ends its arena; the next one is another, with figures of its own
 shim_env=(VRAMSCOPE_ALLOCATOR=arena)
-run_shimmed "$tests/prog_reset" again
+run_shimmed "$tests/prog_idle" reset again
 holds
 expect_sql "SELECT group_concat(size_bytes >> 20) FROM (SELECT size_bytes FROM event WHERE op = 'arena_reserved' ORDER BY seq)" 8,0,4
 expect_sql "SELECT group_concat(number || ' ' || mallocs || ' ' || created || ' ' || (allocated_bytes >> 20)) FROM arena" '1 1 4 8,2 1 2 4'

@@ -1,11 +1,15 @@
 // link: cuda
-/* Holds 32 MiB for 400 ms, or until it may go, and does little: what the driver itself says of the process is
- * sampled meanwhile.
+/*
+ * prog_idle.c [reset [again]] - holds memory until it may go, and does little: what the driver itself says of
+ * the process is sampled meanwhile.
+ *
+ * For 400 ms at least 32 MiB; reset: 8 MiB, which go with the primary context; again: then 4 MiB of a new
+ * one.
  */
 #include "prog.h"
 #include <time.h>
 
-int main(void)
+static void idle(void)
 {
     CUdeviceptr held, p;
     begin();
@@ -17,5 +21,30 @@ int main(void)
     }
     go(1);
     OK(cuMemFree(held));
+}
+
+static void reset(bool again)
+{
+    CUcontext context;
+    CUdeviceptr p;
+    begin();
+    OK(cuMemAlloc(&p, 8 * MIB));
+    go(1);
+    OK(cuDevicePrimaryCtxReset(0));
+    go(2);
+    if (again) {
+        OK(cuDevicePrimaryCtxRetain(&context, 0));
+        OK(cuCtxSetCurrent(context));
+        OK(cuMemAlloc(&p, 4 * MIB));
+    }
+    puts("done");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        reset(argc > 2);
+    else
+        idle();
     return 0;
 }

@@ -15,7 +15,7 @@ of() { sqlite3 -batch "$job/run-$1.db" "SELECT rank || ' ' || ifnull(local_rank,
 rank RANK=0 LOCAL_RANK=0 WORLD_SIZE=5 "$tests/prog_idle" || fail "torchrun's: $(cat "$dir/out")"
 rank OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_SIZE=5 SLURM_PROCID=0 "$tests/prog_idle" || fail "Open MPI's"
 rank SLURM_JOB_ID=9 SLURM_STEP_ID=0 SLURM_PROCID=2 SLURM_LOCALID=0 SLURM_STEP_NUM_TASKS=5 "$tests/prog_idle" || fail "SLURM's"
-rank PMI_RANK=4 SIMCUDA_LATENCY_US=50 PMI_SIZE=5 MPI_LOCALRANKID=2 "$tests/prog_kill" "$dir/counts" 2>/dev/null &
+rank PMI_RANK=4 SIMCUDA_LATENCY_US=50 PMI_SIZE=5 MPI_LOCALRANKID=2 "$tests/prog_threads" "$dir/counts" 2>/dev/null &
 pid=$!
 for _ in {1..3000}; do [ -s "$job/run-4.db" ] && [ "$(of 4 2>/dev/null)" ] && break || sleep 0.01; done
 pkill -KILL -P $pid

@@ -7,7 +7,7 @@ shim_env=(SIMCUDA_LATENCY_US=20)
 for after in 0 0.03 0.1 0.2 0.3 0.5 0.9; do
     new_run
     env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" "${shim_env[@]}" \
-        "$tests/prog_kill" "$run/counts" >"$run/out" 2>"$run/err" </dev/null &
+        "$tests/prog_threads" "$run/counts" >"$run/out" 2>"$run/err" </dev/null &
     pid=$!
     for ((i = 0; i < 500; i++)); do
         [ ! -s "$run/counts" ] || [ -z "$(head -c 4096 "$run/counts" | tr -d '\0')" ] || break

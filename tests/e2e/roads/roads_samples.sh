@@ -37,18 +37,18 @@ last="SELECT driver_used_bytes / 1048576, source FROM sample ORDER BY t_ns DESC 
 shim_env=(SIMCUDA_NVML=on SIMCUDA_CONTEXT_BYTES=100MiB VRAMSCOPE_SAMPLE_MS=1)
 at_most="SELECT max(driver_used_bytes) / 1048576 FROM sample WHERE source = 'nvml_process'"
 emptied="SELECT count(*) > 0 FROM sample WHERE source = 'nvml_process' AND driver_used_bytes = 0"
-seen "SELECT ($at_most) >= 108" "$emptied" -- slowly run_shimmed "$tests/prog_reset"
+seen "SELECT ($at_most) >= 108" "$emptied" -- slowly run_shimmed "$tests/prog_idle" reset
 expect_sql "$last" '0|nvml_process'
 expect_sql "$at_most" 108
 expect_sql "SELECT size_bytes / 1048576 FROM event WHERE op = 'context_destroy'" 100
 expect_clean
-seen "SELECT ($at_most) >= 108" "$emptied" -- slowly run_shimmed "$tests/prog_reset" again
+seen "SELECT ($at_most) >= 108" "$emptied" -- slowly run_shimmed "$tests/prog_idle" reset again
 expect_sql "$last" '104|nvml_process'
 expect_sql "SELECT group_concat(size_bytes / 1048576) FROM event WHERE op = 'context_create'" 100,100
 expect_clean
 # ... and where it never listed it, whose bytes they are stays unknown
 shim_env[0]=SIMCUDA_NVML=nopid
-slowly run_shimmed "$tests/prog_reset"
+slowly run_shimmed "$tests/prog_idle" reset
 expect_sql "$last" '0|nvml_device'
 expect_sql "SELECT count(*) FROM sample WHERE source = 'nvml_process'" 0
 
