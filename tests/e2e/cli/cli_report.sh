@@ -9,10 +9,7 @@ golden() {
     shift
     COLUMNS=80 "$@" >"$name" 2>&1
     [ -n "${UPDATE:-}" ] && cp "$name" "$GOLDEN/$name"
-    if ! diff -u "$GOLDEN/$name" "$name"; then
-        echo "FAILED: $* differs from tests/data/golden/$name"
-        failures=$((failures + 1))
-    fi
+    diff -u "$GOLDEN/$name" "$name" || no "$* differs from tests/data/golden/$name"
 }
 
 make_db train.db --devices 2
@@ -40,15 +37,20 @@ golden report_oom.txt "$V" report --all oom.db
 
 # commands can be copied; changes of the program are pointed to where there are phases that answer
 cp train.db "my run.db"
-COLUMNS=200 "$V" report --all "my run.db" | grep -q "whatif 'my run.db'$" || { echo "FAILED: a name with a blank"; failures=$((failures + 1)); }
+COLUMNS=200 "$V" report --all "my run.db" | grep -q "whatif 'my run.db'$" || no "a name with a blank"
 sqlite3 "my run.db" "UPDATE phase SET name = 'other ' || name WHERE name IN ('forward', 'backward', 'optimizer')"
 COLUMNS=200 "$V" report --all "my run.db" >nophase.txt
-grep -q 'peak: ' nophase.txt && ! grep -q 'vramscope whatif' nophase.txt || { echo "FAILED: changes of a run without phases"; failures=$((failures + 1)); }
+grep -q 'peak: ' nophase.txt && ! grep -q 'vramscope whatif' nophase.txt || no "changes of a run without phases"
+# an output layer that no hook saw, in a run without logits
+cp train.db uncalled.db
+sqlite3 uncalled.db "UPDATE phase SET name = 'other' WHERE name = 'forward'; UPDATE phase SET name = 'forward' WHERE name = 'logits'; INSERT INTO string VALUES(9000, 'output_layer_not_called 128'); INSERT INTO moment VALUES(1, 99999, 1, 9000, 3, 1)"
+"$V" report --all uncalled.db | grep -q "an output layer of 128 classes ran where no hook sees it" && "$V" report --json uncalled.db | grep -q '"output_layer_not_called_classes": *128' ||
+    no "an output layer that was not called: $("$V" report --all uncalled.db | head -n 25)"
 # ranks that wrote files of the same name are told apart
 mkdir one two && cp train.db one/run.db && cp oom.db two/run.db
 [ "$("$V" report --all one two killed.db | grep -o '[^ ]*[.]db$' | sort -u | tr '\n' ' ')" = "killed.db one/run.db two/run.db " ] ||
-    { echo "FAILED: equal names are not told apart" && failures=$((failures + 1)); }
-"$V" plot one two | grep -q "^two/run.db, device 0" || { echo "FAILED: panels of equal names" && failures=$((failures + 1)); }
+    no "equal names are not told apart"
+"$V" plot one two | grep -q "^two/run.db, device 0" || no "panels of equal names"
 # the same moment with other figures: each cause is said where the figures say it, and no other
 python3 - <<'PY'
 import shutil, sqlite3
@@ -79,23 +81,23 @@ db.executescript("DROP VIEW arena; DROP TABLE arena_sample")
 PY
 golden report_arena.txt "$V" report --all arena.db
 COLUMNS=80 "$V" report --all older.db | sed 's/older[.]db/train.db/' | diff "$GOLDEN/report_train.txt" - ||
-    { echo "FAILED: a file without the table of arenas" && failures=$((failures + 1)); }
+    no "a file without the table of arenas"
 "$V" report --json arena.db | python3 -c '
 import json, sys
 one, two = json.load(sys.stdin)["files"][0]["devices"][0]["arenas"]
 assert one["calls_per_thousand"] == 200 and one["last_third_calls_per_thousand"] == 0, one
 assert one["at_peak_partly_used_bytes"] == 2 << 20 and one["number"] == 1, one
 assert two["last_third_calls_per_thousand"] is None and two["lost_blocks"] == 2, two' ||
-    { echo "FAILED: the arenas in --json" && failures=$((failures + 1)); }
+    no "the arenas in --json"
 has() { # TEXT COMMAND...
     local text=$1
     shift
-    "$@" | grep -qF -- "$text" || { echo "FAILED: $* does not say: $text" && failures=$((failures + 1)); }
+    "$@" | grep -qF -- "$text" || no "$* does not say: $text"
 }
 cause() { # FILE TEXT
     has "$2" "$V" report --all "$1"
     [ "$("$V" report --all "$1" | grep -Ec 'fragmentation|never have held|a limit of its own|^    asked for.*short by|although|is unknown: nobody')" = 1 ] ||
-        { echo "FAILED: $1: another cause beside '$2'" && failures=$((failures + 1)); }
+        no "$1: another cause beside '$2'"
 }
 cause oom.db "short by 6.17 GiB; the framework had 5.78 GiB reserved but unused, in pieces that are not known"
 cause fragmented.db "short by 1.00 GiB; the framework had 5.78 GiB reserved but unused, in pieces that are not known"
@@ -115,7 +117,7 @@ has "allocated then" "$V" peak --at oom oom.db
 # both commands say the same of the device then; nothing about the peak, nor about samples that are there
 rows() { sed -n '/=  allocated/,/the device/p' | tr -s ' '; }
 [ "$("$V" report --all oom.db | sed -n '/who held/,/of the host/p' | rows)" = "$("$V" peak --at oom oom.db | rows)" ] ||
-    { echo "FAILED: report and peak differ about the device: $("$V" peak --at oom oom.db | rows)" && failures=$((failures + 1)); }
+    no "report and peak differ about the device: $("$V" peak --at oom oom.db | rows)"
 "$V" peak --at oom oom.db | grep -E "residual: unknown|would lower|growth" && echo "FAILED: the peak in peak --at oom" && failures=$((failures + 1))
 "$V" report --json oom.db >r.json && "$V" peak --at oom --json oom.db >p.json && python3 - <<'PY' || failures=$((failures + 1))
 import json
@@ -129,15 +131,15 @@ cp oom.db oom_thin.db
 sqlite3 oom_thin.db "DELETE FROM ev; INSERT OR REPLACE INTO meta(key, value) VALUES('thinned_from_seq', 1); INSERT OR REPLACE INTO counter VALUES(1,0,'out_of_memory',1), (1,0,'driver_out_of_memory',2), (1,0,'driver_out_of_memory_reported',2)"
 then_held() { "$V" report --all "$1" | sed -n '1,/the device/p' | grep -vE '^    held by role$|%  (made in [a-z]+|made outside any phase|workspace)$'; } # roles go by events
 [ "$(then_held oom_thin.db)" = "$(then_held oom.db)" ] ||
-    { echo "FAILED: a thinned file's out of memory: $("$V" report --all oom_thin.db | head -n 3)" && failures=$((failures + 1)); }
+    no "a thinned file's out of memory: $("$V" report --all oom_thin.db | head -n 3)"
 # what transformers' code for a cache made is one, but where a training's backward frees it; in a run that only generates, too
 cp train.db cached.db && sqlite3 cached.db "UPDATE frame SET file = '/usr/lib/site-packages/transformers/cache_utils.py' WHERE file LIKE '%/model.py'"
 caches() { "$V" peak --device=0 --by=role cached.db | sed -nE 's/^  (cache|activation) +([0-9.]+ [GM]iB).*/\1 \2/p' | tr '\n' ' '; }
-[ "$(caches)" = "cache 1.41 GiB activation 768.0 MiB " ] || { echo "FAILED: a cache: $(caches)" && failures=$((failures + 1)); }
+[ "$(caches)" = "cache 1.41 GiB activation 768.0 MiB " ] || no "a cache: $(caches)"
 sqlite3 cached.db "UPDATE phase SET name = 'evaluation' WHERE name = 'forward'; UPDATE phase SET name = 'other' WHERE name = 'backward'"
-[ "$(caches)" = "cache 2.16 GiB " ] || { echo "FAILED: a cache of a run without backward: $(caches)" && failures=$((failures + 1)); }
+[ "$(caches)" = "cache 2.16 GiB " ] || no "a cache of a run without backward: $(caches)"
 has "memory never ran out" "$V" peak --at oom train.db
-"$V" peak --at nonsense oom.db 2>/dev/null && { echo "FAILED: --at nonsense is taken" && failures=$((failures + 1)); }
+"$V" peak --at nonsense oom.db 2>/dev/null && no "--at nonsense is taken"
 make_db leak.db --leak 3 --steps 12
 golden report_leak.txt "$V" report --all leak.db
 golden report_killed.txt "$V" report --all killed.db
@@ -153,7 +155,7 @@ has "job of 2 ranks on 1 host" "$V" report --all jobs
 has "1 file without a rank" "$V" report --all jobs
 "$V" report --all jobs | sed -n '/job of 2 ranks/,$p' | grep -q MISSING && echo "FAILED: one of a complete job is missing" && failures=$((failures + 1))
 "$V" report --json jobs >jobs.json
-[ $? = 3 ] || { echo "FAILED: a job that lacks a rank" && failures=$((failures + 1)); }
+[ $? = 3 ] || no "a job that lacks a rank"
 python3 - <<'PY' || failures=$((failures + 1))
 import json
 report = json.load(open("jobs.json"))
@@ -172,7 +174,7 @@ has "run-r2.db, rank 2, device 0" "$V" plot ranks
 # 64 ranks in a moment
 mkdir many && for r in $(seq 0 63); do ln ranks/run-r0.db many/r$r.db; done
 took=$( (TIMEFORMAT='%U + %S' && time timeout 300 "$V" report --all many >many.txt 2>&1) 2>&1)
-awk "BEGIN { exit !($took < 2) }" || { echo "FAILED: 64 files took $took s of a core" && failures=$((failures + 1)); }
+awk "BEGIN { exit !($took < 2) }" || no "64 files took $took s of a core"
 # what a process on another host has not written yet lies in its journal there
 python3 - <<'PY'
 import shutil, sqlite3

@@ -1,19 +1,14 @@
-"""torch_recorded.py [function|killed] - a training that allocates in every phase, by ctypes, sizes that say where.
+"""torch_recorded.py - a training that allocates in every phase, by ctypes, sizes that say where.
 
-1 MiB before anything, 2 in forward, 3 in the head, 4 in the loss, 5 in backward, 6 in the optimizer, 7 between steps.  function: the output
-layer is F.linear.  killed: in backward of the third step.
+1 MiB before anything, 2 in forward, 3 in the head, 4 in the loss, 5 in backward, 6 in the optimizer, 7 between steps.
 """
 
 import ctypes
-import os
-import signal
-import sys
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-way = sys.argv[1] if len(sys.argv) > 1 else ""
 driver = ctypes.CDLL("libcuda.so.1")
 MIB = 1 << 20
 
@@ -32,9 +27,6 @@ def begin():
     assert driver.cuCtxSetCurrent(context) == 0
 
 
-backwards = []
-
-
 class Touch(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -44,9 +36,6 @@ class Touch(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         allocate(5)
-        backwards.append(grad.shape)
-        if way == "killed" and len(backwards) == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
         return grad
 
 
@@ -60,12 +49,10 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.embed = nn.Embedding(128, 16)
-        if way != "function":
-            self.head = Head(16, 128)
+        self.head = Head(16, 128)
 
     def forward(self, x):
-        x = Touch.apply(self.embed(x))
-        return F.linear(x, self.embed.weight) if way == "function" else self.head(x)
+        return self.head(Touch.apply(self.embed(x)))
 
 
 class Optimizer(torch.optim.SGD):
