@@ -1,5 +1,5 @@
-/* bands.c - see bands.h. */
-#include "bands.h"
+/* bands.c - see columns.h. */
+#include "columns.h"
 
 #include <stdlib.h>
 #include <string.h>

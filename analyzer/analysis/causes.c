@@ -1,5 +1,5 @@
-/* causes.c - see causes.h. */
-#include "causes.h"
+/* causes.c - see savings.h. */
+#include "savings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* composition.c - see composition.h. */
-#include "composition.h"
+/* composition.c - see columns.h. */
+#include "columns.h"
 
 #include <stdlib.h>
 #include <string.h>

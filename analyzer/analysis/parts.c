@@ -1,5 +1,5 @@
 /* parts.c - see parts.h. */
-#include "parts.h"
+#include "layers.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bands.h"
+#include "columns.h"
 #include "base/shown.h"
-#include "read/relabel.h"
 #include "read/tables.h"
 
 /* ---- rules ---- */

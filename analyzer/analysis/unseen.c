@@ -1,5 +1,5 @@
-/* unseen.c - see unseen.h. */
-#include "unseen.h"
+/* unseen.c - see residual.h. */
+#include "residual.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "parts.h"
+#include "layers.h"
 
 struct span {
     size_t from, to; /* its first piece, and the first piece after it */

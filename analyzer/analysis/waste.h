@@ -22,7 +22,7 @@
 
 #include "read/trace.h"
 #include "read/curve.h"
-#include "read/waste.h"
+#include "read/living.h"
 
 struct waste_bound {
     int64_t at_peak; /* bytes that lay unused when the peak was reached */
@@ -35,7 +35,7 @@ struct waste_bound {
 struct waste_group { /* what one line allocated in one layer and wasted in one way */
     enum trace_waste_kind kind;
     const char *line; /* NULL: no Python line; what it points to stays the trace's */
-    char *layer;      /* a row of parts.h: "Llama.layers.*"; NULL: none */
+    char *layer;      /* a row of layers.h: "Llama.layers.*"; NULL: none */
     const char *role; /* of all of them; NULL: of none, or several */
     struct waste_bound bound;
     int64_t least; /* bound.mended, or less where waste_join knew of less */

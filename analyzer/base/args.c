@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
 #include "units.h"
-#include "wrap.h"
+#include "page.h"
 
 /* ---- suggestions ---- */
 

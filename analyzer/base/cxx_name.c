@@ -1,8 +1,8 @@
 /*
- * cxx_name.c - see cxx_name.h.  One pass: brackets are skipped with their contents, so blanks are only met
+ * cxx_name.c - see shown.h.  One pass: brackets are skipped with their contents, so blanks are only met
  * behind a return type, which is then dropped, before a qualifier, and inside the name of an operator.
  */
-#include "cxx_name.h"
+#include "shown.h"
 
 #include <ctype.h>
 #include <string.h>

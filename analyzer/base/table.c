@@ -1,6 +1,5 @@
 /* table.c - see table.h. */
 #include "table.h"
-#include "wrap.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -24,7 +24,7 @@ struct table {
     const char *header[TABLE_COLUMNS]; /* all "" = no header line */
     bool right[TABLE_COLUMNS];
     const char *drops; /* see table_drops; NULL: no column goes */
-    bool sentences;    /* nothing is cut: on a terminal the last column is broken at blanks (wrap.h) */
+    bool sentences;    /* nothing is cut: on a terminal the last column is broken at blanks (page.h) */
     bool changes;      /* cells with a sign are coloured: growth red, its opposite green */
     char **cells;
     size_t cell_count;

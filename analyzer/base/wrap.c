@@ -1,5 +1,4 @@
-/* wrap.c - see wrap.h. */
-#include "wrap.h"
+/* wrap.c - see page.h. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "files.h"
 #include "show/check/check.h"
 

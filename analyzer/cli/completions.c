@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 
 static const struct option_row rows[] = {{0}};
 

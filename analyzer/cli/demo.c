@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/destination.h"
 #include "base/shown.h"
 #include "run/place.h"

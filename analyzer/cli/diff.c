@@ -2,8 +2,7 @@
  * diff.c - `vramscope diff`: two runs phase by phase.
  */
 #include "base/args.h"
-#include "base/commands.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "show/diff/diff.h"
 
 struct options {

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 
 #include "analysis/relabel.h"
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/shown.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "estimate/estimate.h"
 #include "read/config.h"
 #include "show/estimate/estimate.h"

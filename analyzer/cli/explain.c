@@ -9,9 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/shown.h"
-#include "base/wrap.h"
+#include "base/page.h"
 
 __asm__(".pushsection .rodata,\"a\",@progbits\n"
         ".hidden explain_page\n"

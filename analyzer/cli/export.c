@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "files.h"
 #include "export/export.h"
 #include "read/symbols.h"
 #include "read/steps.h"
-#include "read/absent.h"
+#include "read/trace.h"
 
 struct options {
     const char *format, *output, *at;

@@ -1,9 +1,9 @@
 /* files.c - see files.h. */
 #include "files.h"
 
-#include "base/commands.h"
-#include "base/wrap.h"
-#include "read/absent.h"
+#include "base/args.h"
+#include "base/page.h"
+#include "read/trace.h"
 #include "read/symbols.h"
 
 int files_find(struct files *f, const char *command, char **operands, int n, struct relabel *r, bool spread)

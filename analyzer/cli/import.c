@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/shown.h"
 #include "base/units.h"
 #include "import/import.h"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/commands.h"
-#include "base/wrap.h"
+#include "base/args.h"
+#include "base/page.h"
 #include "read/guard.h"
 
 const struct command *const vramscope_commands[] = {

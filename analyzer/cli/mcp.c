@@ -1,5 +1,5 @@
 /* mcp.c - `vramscope mcp`: the questions as tools for agents. */
-#include "base/commands.h"
+#include "base/args.h"
 #include "mcp/mcp.h"
 
 struct options {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/destination.h"
 #include "base/shown.h"
 #include "base/units.h"

@@ -3,7 +3,7 @@
  * oom) when memory ran out.  The groups of every question sum to the peak to the byte; where they don't,
  * the difference is a row of its own.
  */
-#include "base/commands.h"
+#include "base/args.h"
 #include "read/ooms.h"
 #include "base/units.h"
 #include "peak_page.h"

@@ -3,11 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/parts.h"
+#include "analysis/layers.h"
 #include "base/units.h"
 #include "peak_page.h"
 #include "show/report/code.h"
-#include "show/report/frames.h"
 #include "show/report/stack.h"
 #include "read/living.h"
 

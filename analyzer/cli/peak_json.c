@@ -1,7 +1,7 @@
 /* peak_json.c - `vramscope peak` of a device as JSON. */
 #include <stdlib.h>
 
-#include "show/report/rules.h"
+#include "show/report/parts.h"
 #include "trace/journal/journal.h"
 #include "trace/roles.h"
 #include "show/ranks/ranks.h"

@@ -3,7 +3,7 @@
 #define VS_CLI_PEAK_PAGE_H
 
 #include "analysis/relabel.h"
-#include "base/choice.h"
+#include "base/args.h"
 #include "files.h"
 #include "show/report/report.h"
 

@@ -4,15 +4,13 @@
 #include <string.h>
 
 #include "base/page.h"
-#include "show/report/frames.h"
-#include "show/report/rules.h"
+#include "show/report/parts.h"
 #include "analysis/layers.h"
 #include "show/report/stack.h"
 #include "show/report/unused.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "base/wrap.h"
 #include "peak_page.h"
 
 /* Prints the program's own line first, because the frames inside of it are the framework's.  Returns the

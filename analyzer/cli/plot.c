@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/destination.h"
 #include "base/page.h"
 #include "files.h"
@@ -16,7 +16,7 @@
 #include "read/sweep.h"
 #include "base/shown.h"
 #include "base/units.h"
-#include "read/absent.h"
+#include "read/trace.h"
 
 struct options {
     const char *output, *format, *title, *labels, *by, *normalize;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/json.h"
 #include "read/leftover.h"
 #include "base/shown.h"

@@ -4,15 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/choice.h"
-#include "base/commands.h"
-#include "base/wrap.h"
+#include "base/args.h"
+#include "base/page.h"
 #include "files.h"
 #include "show/first/first.h"
 #include "read/symbols.h"
 #include "read/sweep.h"
 #include "show/report/report.h"
-#include "read/absent.h"
+#include "read/trace.h"
 
 struct options {
     bool json, bytes, full, all;

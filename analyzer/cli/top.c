@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/page.h"
 #include "show/top/top.h"
 

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/destination.h"
 #include "base/shown.h"
 #include "files.h"
@@ -18,7 +18,7 @@
 #include "read/replace.h"
 #include "read/symbols.h"
 #include "view/view.h"
-#include "read/absent.h"
+#include "read/trace.h"
 
 struct options {
     const char *output;

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "files.h"
 #include "show/report/waste.h"
 

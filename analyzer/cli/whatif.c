@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include "analysis/relabel.h"
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/shown.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "show/report/report.h"
 #include "read/tape.h"
 #include "whatif.h"
-#include "read/absent.h"
+#include "read/trace.h"
 
 static const struct option_row rows[] = {
     {"edit", 'e', "NAME=VALUE", ARG_LIST, AT(edits),

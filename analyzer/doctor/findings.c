@@ -16,7 +16,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "base/tool.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "doctor.h"
 
 static const char *const verdicts[] = {"ok", "warn", "FAIL"}, *const json_verdicts[] = {"ok", "warn", "fail"};

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/shown.h"
 #include "export.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "moment.h"
 
 /* ';' and line breaks mean something here (the latter are gone already: places.h). */

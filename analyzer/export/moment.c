@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "analysis/oom.h"
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/units.h"
-#include "read/absent.h"
+#include "read/trace.h"
 #include "read/curve.h"
 #include "read/ooms.h"
 

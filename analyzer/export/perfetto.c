@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "read/curve.h"
 #include "read/steps.h"
 #include "read/tables.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cxx_name.h"
 #include "base/shown.h"
 #include "trace/journal/journal.h"
 #include "read/stacks.h"

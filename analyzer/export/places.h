@@ -2,7 +2,7 @@
  * places.h - call stacks as other tools know them: a path of places, each a name, a file and a line.
  *
  * An autograd node is shown as a function "backward: AddmmBackward0" over the forward code that made it; a
- * layer calls nothing and is left out.  Names are harmless (base/shown.h) and short (base/cxx_name.h): UTF-8
+ * layer calls nothing and is left out.  Names are harmless (base/shown.h) and short (base/shown.h): UTF-8
  * without line breaks, whatever the program called its functions.
  */
 #ifndef VS_EXPORT_PLACES_H
@@ -13,7 +13,7 @@
 
 struct place {
     const char *name, *file; /* never NULL; file "" where nobody knows it */
-    const char *whole;       /* the name with what cxx_name.h leaves out */
+    const char *whole;       /* the name with what cxx_name leaves out */
     int64_t line;            /* 0: unknown */
 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/shown.h"
 #include "map.h"
 #include "moment.h"

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/shown.h"
 #include "base/units.h"
 #include "read/ooms.h"

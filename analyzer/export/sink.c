@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "read/replace.h"
 
 #define BUFFER (1 << 20) /* bytes */

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "read/guard.h"
 #include "run/start.h"
 #include "run/outputs.h"

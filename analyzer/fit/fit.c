@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "reply.h"
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/shown.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "attempt.h"
 #include "largest.h"
 #include "run/outputs.h"

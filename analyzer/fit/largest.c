@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/shown.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "attempt.h"
 
 #define AXES 2

@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/json.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "largest.h"
 #include "reply.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "attempt.h"
 #include "read/trace.h"
 #include "show/report/oom.h"

@@ -7,7 +7,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "read/trace.h"
 #include "show/report/oom.h"
 

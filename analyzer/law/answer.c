@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/shown.h"
-#include "base/wrap.h"
+#include "base/page.h"
 
 /* ---- as JSON (docs/json.md) ---- */
 

@@ -9,7 +9,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "show/report/frames.h"
+#include "show/report/stack.h"
 #include "show/report/report.h"
 
 /* ---- how far it can be relied on ---- */

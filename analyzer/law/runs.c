@@ -11,7 +11,7 @@
 #include "analysis/relabel.h"
 #include "base/shown.h"
 #include "read/steps.h"
-#include "read/absent.h"
+#include "read/trace.h"
 
 #define BATCH_MOST   (INT64_C(1) << 24)
 #define DEVICES_MOST 64

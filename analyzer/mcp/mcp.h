@@ -14,7 +14,7 @@
 #include <jansson.h>
 
 #include "base/base.h"
-#include "base/commands.h"
+#include "base/args.h"
 
 /* Serves until standard input ends, or nobody reads the answers.  COMMANDS: NULL is at their end. */
 void mcp_serve(const struct command *const *commands, bool allow_run);

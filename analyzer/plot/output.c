@@ -17,7 +17,6 @@
 #include "read/guard.h"
 #include "base/destination.h"
 #include "base/page.h"
-#include "base/wrap.h"
 
 enum picture_format output_format(const char *path, const char *format)
 {

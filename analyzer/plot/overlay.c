@@ -12,7 +12,7 @@
 #include "base/shown.h"
 #include "read/curve.h"
 #include "read/steps.h"
-#include "read/absent.h"
+#include "read/trace.h"
 
 /* ---- gathering ---- */
 

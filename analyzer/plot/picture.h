@@ -8,8 +8,7 @@
 #include <stdio.h>
 
 #include "analysis/unused.h"
-#include "analysis/bands.h"
-#include "analysis/composition.h"
+#include "analysis/columns.h"
 #include "read/tables.h"
 
 #define PICTURE_PHASES 8 /* with a colour of their own; the rest share "other phases" */

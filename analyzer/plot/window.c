@@ -8,7 +8,7 @@
 #include "overlay.h"
 #include "read/ooms.h"
 #include "read/steps.h"
-#include "read/absent.h"
+#include "read/trace.h"
 
 /* ---- what was asked for ---- */
 

@@ -1,5 +1,5 @@
-/* absent.c - see absent.h. */
-#include "absent.h"
+/* absent.c - see trace.h. */
+#include "trace.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /*
- * elf_names.c - see elf_names.h.  Addresses are some hundred and symbols some hundred thousand: the
+ * elf_names.c - see symbols.h.  Addresses are some hundred and symbols some hundred thousand: the
  * addresses are sorted, and each symbol is matched once.
  */
-#include "elf_names.h"
+#include "symbols.h"
 #include "guard.h"
 
 #include <elfutils/libdw.h>

@@ -1,5 +1,5 @@
 /*
- * held.c - see held.h.  The device's peak does not tell what some blocks held at most, as a layer can be at
+ * held.c - see living.h.  The device's peak does not tell what some blocks held at most, as a layer can be at
  * its greatest when the rest is small: a sum follows the events.
  */
 #include <sqlite3.h>
@@ -8,7 +8,6 @@
 
 #include "curve.h"
 #include "events.h"
-#include "held.h"
 #include "living.h"
 #include "sql.h"
 

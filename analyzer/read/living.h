@@ -1,6 +1,7 @@
 /*
  * living.h - what lived at a device's peak, at an out-of-memory or after an event, by who made it and what
- * for; and why its role is what it is.  The caller frees the arrays.
+ * for, and why its role is what it is; what some blocks held at most; where blocks whose uses were followed
+ * lay unused.  The caller frees the arrays.
  */
 #ifndef VS_READ_LIVING_H
 #define VS_READ_LIVING_H
@@ -67,5 +68,56 @@ bool trace_knows_tensors(struct trace *t);
  */
 char *trace_tensor_words(const char *made_for, const char *element_type, const char *shape);
 int trace_roles(struct trace *t, struct trace_role **out, size_t *n);
+
+/* ---- at most ---- */
+
+/* Whether a block is one of them follows from its call stack and from the rest; where a part of that was not
+ * recorded it may be one. */
+enum trace_held_class { HELD_NOT, HELD_MAYBE, HELD_YES };
+
+struct trace_held_by {
+    void *context;
+    /* LINE, LAYER: NULL where there is none; UNSEEN_LINE, UNSEEN_LAYER: there may be one all the same */
+    enum trace_held_class (*stack)(void *context, const char *line, bool unseen_line, const char *layer,
+                                   bool unseen_layer);
+    /* PHASE: that it was born in.  ROLE: NULL where its use was not followed. */
+    enum trace_held_class (*block)(void *context, const char *phase, const char *role);
+    bool roles; /* roles are asked for */
+};
+
+struct trace_held {
+    int64_t blocks;       /* that are certainly of them */
+    int64_t most, seq, t; /* of these the most bytes at a time, and the event that reached it */
+    int64_t possible;     /* the most with all that may be of them */
+};
+
+/* On DEVICE over the whole run.  Looks at every event: the file must not be thinned. */
+int trace_held_most(struct trace *t, int64_t device, const struct trace_held_by *by, struct trace_held *out);
+
+/* ---- unused ---- */
+
+/* How a block that was followed lay unused, and is known to have. */
+enum trace_waste_kind { WASTE_NEVER, WASTE_EARLY, WASTE_LATE, WASTE_IDLE, WASTE_KINDS };
+
+struct trace_waste { /* a row of view waste, or of view waste_at_most */
+    enum trace_waste_kind kind;
+    int64_t alloc_seq, free_seq; /* free_seq UNKNOWN: it lives */
+    int64_t size, from, to;      /* ns */
+    int64_t all_from, all_to;    /* what of it counts in a sum over all kinds; all_to < all_from: nothing */
+    int64_t stack;
+    const char *line, *layer, *role; /* as in struct trace_live */
+};
+
+struct trace_followed {    /* bytes at a device's peak */
+    int64_t all, followed; /* of all: whose uses were followed */
+    int64_t unseen;        /* of these: may have been used without being given to the device */
+};
+
+/* Where blocks of DEVICE lay unused, as far as each use that was seen is one, or AT_MOST; and how much of
+ * the peak was followed.  Both scan all events.  trace_knows_sure: of any use it is recorded that it is sure,
+ * or there is none; otherwise AT_MOST says nothing. */
+bool trace_knows_sure(struct trace *t);
+int trace_waste(struct trace *t, int64_t device, bool at_most, struct trace_waste **out, size_t *n);
+int trace_followed(struct trace *t, int64_t device, struct trace_followed *out);
 
 #endif

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "sql.h"
-#include "relabel.h"
 #include "tables.h"
 
 /* Removes a view that lies over TABLE already: the rows of one process of several (process.c). */

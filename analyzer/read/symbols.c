@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "elf_names.h"
 #include "guard.h"
 #include "trace/store/files.h"
 

@@ -1,10 +1,10 @@
 /*
  * tape.c - the pass over a device's events (tape.h).
  *
- * A free names its block by the number of its allocation, as the ledger paired them.  What says no number
- * (another stream's use, a deferred free and its end) names it by its address.  In a recording of `run` a
- * request has the number of its stream.  The scopes that were open say which pool it went to.  The CUDA
- * events that the allocator recorded for a deferred free say when it ended.
+ * A free names its block by the number of its allocation, as the ledger paired them; another stream's use
+ * and a deferred free name it by its address.  A request of `run` has the number of its stream; the scopes
+ * that were open say which pool it went to, and the CUDA events that the allocator recorded when a deferred
+ * free ended.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

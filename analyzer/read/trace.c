@@ -1,8 +1,8 @@
 /*
  * trace.c - opens a database and reads its small tables.
  *
- * Order matters.  The file's first bytes are checked before SQLite opens it (file.c), so that a truncated or
- * foreign file is reported as such.  The journal of a killed process is merged before anything is read
+ * The order matters: the first bytes are checked before SQLite opens the file, which would not say that it
+ * is truncated or foreign (file.c), and the journal of a killed process is merged before anything is read
  * (end.c).
  */
 #include "trace.h"

@@ -1,23 +1,10 @@
 /*
- * trace.h - the recorded run as structs: the only interface to the database, in the only folder with SQL.
+ * trace.h - the recorded run as structs: what is read when a file is opened.  The other headers of this
+ * folder, the only one with SQL, have what is read on demand.
  *
- * Opening a file whose process was killed first merges the journal that the process left.  If a file can't
- * be used there is a one-line reason.  Reports, plots and analyses see arrays and visitors; a number that
- * the recording lacks is UNKNOWN (base.h).  Texts live until trace_close.
- *
- * Every function that returns int gives 0, or -1 with the one-line reason in t->why.
- *
- * This header has what is read when a file is opened: the process, its devices, phases and peaks, what was
- * lost.  What is read on demand has a header for each subject, all in this folder:
- *
- *   living.h     what lived at a peak          curve.h      totals over the run
- *   steps.h      training steps                stacks.h     call stacks
- *   ooms.h       out-of-memory                 tables.h     samples, costs, pools, ranges
- *   waste.h      where blocks lay unused       held.h       what some blocks held
- *   tape.h       a framework's requests        relabel.h    other phases and steps
- *   lives.h      every block's life            events.h     the history, row by row
- *   sweep.h      a sweep's points
- *   asked.h      what blocks were asked as     stream.h     allocations, ranges, threads
+ * Opening a file whose process was killed first merges its journal.  A number that the recording lacks is
+ * UNKNOWN (base.h).  Texts live until trace_close.  Every function that returns int gives 0, or -1 with the
+ * one-line reason in t->why.
  */
 #ifndef VS_READ_TRACE_H
 #define VS_READ_TRACE_H
@@ -242,5 +229,18 @@ bool trace_is_imported(const struct trace *t);
 bool trace_mismatch_is_late(const struct trace_mismatch *m);
 /* The number of other kinds of mismatch. */
 size_t trace_disagreements(const struct trace *t);
+
+/* ---- why there is no answer ---- */
+
+/* Why there is no answer, and what to do next: sentences for t->why that several commands end
+ * with. */
+/* The recording has nothing on DEVICE; UNKNOWN: on any. */
+const char *absent_device(struct trace *t, int64_t device);
+/* It has no steps STEPS[0] to STEPS[1]. */
+const char *absent_steps(struct trace *t, const int64_t *steps);
+/* 0, or -1: events are missing, so that a replay would be one of another run. */
+int absent_events(struct trace *t);
+/* No framework's allocator had blocks, on DEVICE where it is known. */
+const char *absent_blocks(struct trace *t, int64_t device);
 
 #endif

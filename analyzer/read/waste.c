@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "sql.h"
-#include "waste.h"
 #include "curve.h"
 #include "events.h"
 #include "living.h"

@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/commands.h"
+#include "base/args.h"
 #include "core/options.h"
 #include "read/guard.h"
 #include "read/trace.h"

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analysis/unseen.h"
+#include "analysis/residual.h"
 #include "core/options.h"
 #include "read/leftover.h"
 #include "show/report/oom.h"

@@ -10,7 +10,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "trace/store/files.h"
 
 /* ---- table ---- */

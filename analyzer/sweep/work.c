@@ -25,7 +25,7 @@
 
 #include "base/shown.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "base/base.h"
 #include "base/destination.h"
 

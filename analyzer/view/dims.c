@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/parts.h"
+#include "analysis/layers.h"
 #include "base/shown.h"
 
 /* ---- blocks' names ---- */
@@ -78,7 +78,7 @@ struct naming {
     const char *const *phases;
 };
 
-/* A marker that names the block's phase is no layer (analysis/parts.h). */
+/* A marker that names the block's phase is no layer (analysis/layers.h). */
 static uint32_t fold_of(const struct trace_block *b, const struct naming *n)
 {
     uint32_t layer = n->tags->stack_layer[b->stack];

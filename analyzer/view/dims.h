@@ -27,7 +27,7 @@ struct view_names {     /* of one dimension; index 0 is what has none */
 };
 
 /* The name of a block in each dimension: line and layer by its stack, a row of STACKS.  Equal layers are one
- * name, as in analysis/parts.h: "Llama.layers.*", and of one layer alone its own path. */
+ * name, as in analysis/layers.h: "Llama.layers.*", and of one layer alone its own path. */
 struct view_tags {
     uint32_t *stack_line, *stack_layer; /* name index of each row of the stack table */
     struct texts lines, layers, folds, owns;

@@ -6,7 +6,7 @@
  */
 #include "spoil_sql.h"
 
-#include "base/commands.h"
+#include "base/args.h"
 
 static void quiet(void)
 {

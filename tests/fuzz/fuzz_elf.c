@@ -1,5 +1,5 @@
 /*
- * fuzz_elf.c - objects in which anything may stand: names and lines out of a file (elf_names.h), program
+ * fuzz_elf.c - objects in which anything may stand: names and lines out of a file (symbols.h), program
  * headers and build-id out of memory (loader.h).  The good ones are this program's first pages and a library.
  */
 #define _GNU_SOURCE
@@ -8,7 +8,7 @@
 
 #include "kit.h"
 
-#include "read/elf_names.h"
+#include "read/symbols.h"
 #include "hooks/loader/loader.h"
 
 enum { RAW = 1, MEMORY = 2 };

@@ -15,7 +15,7 @@
 #include "base/units.h"
 #include "check.h"
 #include "show/report/code.h"
-#include "show/report/frames.h"
+#include "show/report/stack.h"
 #include "read/living.h"
 #include "trace/roles.h"
 

@@ -13,7 +13,6 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "read/curve.h"
-#include "read/held.h"
 #include "read/living.h"
 #include "read/ooms.h"
 #include "read/steps.h"

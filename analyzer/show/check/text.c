@@ -4,7 +4,7 @@
 
 #include "base/shown.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "check.h"
 
 const char *check_verdict_name(enum verdict v)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "diff.h"
-#include "show/report/frames.h"
+#include "show/report/stack.h"
 #include "read/tables.h"
 
 /* The number of allocations on DEVICE in PHASE; NULL: in all phases. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/parts.h"
+#include "analysis/layers.h"
 #include "read/living.h"
 #include "trace/roles.h"
 #include "estimate.h"

@@ -6,9 +6,8 @@
 
 #include "base/shown.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "read/ooms.h"
-#include "remedies.h"
 #include "show/report/code.h"
 #include "show/report/parts.h"
 #include "show/report/unused.h"

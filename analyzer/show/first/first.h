@@ -5,7 +5,11 @@
 #ifndef VS_SHOW_FIRST_FIRST_H
 #define VS_SHOW_FIRST_FIRST_H
 
+#include <stdio.h>
+
 #include "show/report/report.h"
+#include "read/trace.h"
+#include "whatif/remedies.h"
 
 /* What it is made of. */
 #define FIRST_PARTS                                                                                          \
@@ -13,5 +17,9 @@
      REPORT_REFUSAL)
 
 void first_text(const struct report *r, FILE *out, bool exact);
+
+/* REFUSED: what would have let the request pass; else what would lower what is reserved. */
+void first_remedies_text(const struct trace *t, const struct remedies *r, bool refused, FILE *out,
+                         bool exact);
 
 #endif

@@ -1,12 +1,12 @@
 /* remedies.c - see remedies.h. */
-#include "remedies.h"
+#include "first.h"
 
 #include <stdlib.h>
 
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 
 #define ROWS 6
 

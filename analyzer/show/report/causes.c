@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frames.h"
+#include "stack.h"
 #include "report.h"
 #include "base/shown.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "read/living.h"
 #include "read/stacks.h"
 

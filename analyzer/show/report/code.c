@@ -11,7 +11,6 @@
 #include "base/units.h"
 #include "read/stacks.h"
 #include "trace/roles.h"
-#include "frames.h"
 #include "report.h"
 #include "stack.h"
 

@@ -1,5 +1,5 @@
-/* frames.c - see frames.h. */
-#include "frames.h"
+/* frames.c - see stack.h. */
+#include "stack.h"
 
 #include <inttypes.h>
 #include <stdio.h>

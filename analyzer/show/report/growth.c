@@ -2,14 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frames.h"
 #include "report.h"
 #include "stack.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "trace/event.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "read/stacks.h"
 
 #define B(n)   units_bytes(n, exact).s

@@ -1,5 +1,5 @@
-/* hidden.c - see hidden.h. */
-#include "hidden.h"
+/* hidden.c - see stack.h. */
+#include "stack.h"
 
 #include <fnmatch.h>
 #include <stddef.h>

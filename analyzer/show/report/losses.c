@@ -10,7 +10,7 @@
 #include "report.h"
 #include "base/shown.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "trace/database.h"
 
 #define EXACT(n) units_bytes(n, true).s

@@ -1,6 +1,5 @@
 /* oom.c - see oom.h.  Each sentence here follows from the numbers. */
 #include "code.h"
-#include "frames.h"
 #include "oom.h"
 #include "parts.h"
 
@@ -14,7 +13,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "edit/refusal.h"
 #include "trace/journal/journal.h"
 #include "read/stacks.h"

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "analysis/holders.h"
-#include "analysis/parts.h"
+#include "analysis/layers.h"
 #include "base/page.h"
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "trace/roles.h"
-#include "frames.h"
+#include "stack.h"
 
 #define B(n)       units_bytes(n, exact).s
 #define ROWS       5  /* on the first screen */

@@ -29,7 +29,7 @@ struct lived { /* what lived at a moment */
 
 enum moved_by { MOVED_ROLE, MOVED_LAYER, MOVED_LINE };
 
-/* The bytes of each role, layer (parts.h of analysis) or line of the program, A's and B's, the greatest
+/* The bytes of each role, layer (analysis/layers.h) or line of the program, A's and B's, the greatest
  * change first; no rows where neither has any, of roles where one has none.  What has no role has a row of
  * its phase, what has no layer or line one that says so. */
 struct comparison moved_of(const struct lived *a, const struct lived *b, enum moved_by by);
@@ -40,5 +40,17 @@ char *moved_most(const struct lived *a, const struct lived *b, enum moved_by by,
 /* The three of them in words: "activation, +1.00 GiB; in Llama.layers.*, +1.00 GiB; by
  * train.py:41 main, +0.90 GiB".  NULL: there is none.  The caller frees it. */
 char *moved_words(const struct lived *a, const struct lived *b, bool grew, bool exact);
+
+/* ---- why a role ---- */
+
+/* Why what lived at a moment has its role: the rules that decided, and what PyTorch says of the
+ * same bytes beside what their accesses say (views block_role, role_agreement). */
+/* Of DEVICE at its peak of WHOLE bytes, or at the out-of-memory of event OOM (UNKNOWN: the peak); both
+ * witnesses of the peak alone.  Nothing where no role is known. */
+void report_rules_text(struct trace *t, int64_t device, int64_t oom, int64_t whole, FILE *out, bool exact);
+/* The fields "role" and, in this version, "old_role". */
+void role_json(const char *role, struct json *j);
+/* The arrays "role_rules" and "role_witnesses". */
+void report_rules_json(struct trace *t, int64_t device, int64_t oom, struct json *j);
 
 #endif

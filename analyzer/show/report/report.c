@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/unseen.h"
+#include "analysis/residual.h"
 #include "read/curve.h"
 #include "read/steps.h"
 

@@ -6,13 +6,12 @@
 
 #include <stdio.h>
 
-#include "analysis/causes.h"
 #include "analysis/growth.h"
 #include "analysis/holders.h"
 #include "analysis/residual.h"
 #include "analysis/savings.h"
 #include "analysis/unused.h"
-#include "base/choice.h"
+#include "base/args.h"
 #include "base/json.h"
 #include "oom.h"
 #include "read/trace.h"
@@ -46,7 +45,7 @@ struct device_report {
     struct savings savings;
     struct causes causes;
     struct residual residual;
-    int64_t unseen;         /* memory of this process that no call which was seen asked for (unseen.h) */
+    int64_t unseen;         /* memory of this process that no call which was seen asked for (residual.h) */
     const char *unseen_off; /* why that is not known; NULL: it is */
 };
 

@@ -9,7 +9,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 
 #define B(n) units_bytes(n, exact).s
 

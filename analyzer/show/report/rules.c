@@ -1,12 +1,12 @@
 /* rules.c - see rules.h. */
-#include "rules.h"
+#include "parts.h"
 
 #include <stdlib.h>
 
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "read/living.h"
 #include "trace/roles.h"
 

@@ -10,12 +10,9 @@
 #include <string.h>
 
 #include "trace/journal/journal.h"
-#include "base/cxx_name.h"
 #include "base/shown.h"
 #include "base/units.h"
-#include "frames.h"
-#include "hidden.h"
-#include "read/elf_names.h"
+#include "read/symbols.h"
 
 struct entry {
     const struct trace_frame *frame;

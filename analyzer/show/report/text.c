@@ -13,7 +13,6 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "base/wrap.h"
 
 #define B(n) units_bytes(n, exact).s
 

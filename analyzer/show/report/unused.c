@@ -8,7 +8,7 @@
 #include "stack.h"
 #include "base/shown.h"
 #include "base/units.h"
-#include "base/wrap.h"
+#include "base/page.h"
 #include "read/stacks.h"
 
 #define B(n)        units_bytes(n, exact).s

@@ -13,11 +13,10 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "base/wrap.h"
 #include "read/curve.h"
 #include "trace/roles.h"
-#include "frames.h"
-#include "rules.h"
+#include "stack.h"
+#include "parts.h"
 
 #define B(n) units_bytes(n, exact).s
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "analysis/waste.h"
-#include "read/waste.h"
+#include "read/living.h"
 #include "report.h"
 
 struct waste_page { /* of a device */

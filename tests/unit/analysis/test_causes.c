@@ -1,7 +1,7 @@
 /* test_causes.c - what made a peak: a figure where it is a cause, and none where it only looks like one. */
 
 #include "unit/test.h"
-#include "analysis/causes.h"
+#include "analysis/savings.h"
 #include "trace/journal/journal.h"
 #include "read/living.h"
 #include "read/stacks.h"

@@ -1,7 +1,6 @@
 /* test_columns.c - a squeezed curve hides no peak, and bands say what happened. */
 
 #include "unit/test.h"
-#include "analysis/bands.h"
 #include "analysis/columns.h"
 #include "read/curve.h"
 #include "read/tables.h"

@@ -2,7 +2,7 @@
  * paths are one row. */
 
 #include "unit/test.h"
-#include "analysis/parts.h"
+#include "analysis/layers.h"
 #include "read/living.h"
 
 static struct trace_live live[64];

@@ -6,7 +6,7 @@
 #include "unit/test.h"
 #include "analysis/waste.h"
 #include "read/curve.h"
-#include "read/waste.h"
+#include "read/living.h"
 
 enum { EVENTS = 400, ROWS = 400 };
 

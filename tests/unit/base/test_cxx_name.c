@@ -1,7 +1,7 @@
 /* test_cxx_name.c - the names of C++ functions, cut down for people. */
 
 #include "unit/test.h"
-#include "base/cxx_name.h"
+#include "base/shown.h"
 
 static void expect(const char *name, const char *want)
 {

@@ -1,7 +1,7 @@
 /* test_output.c - what the analyzer prints: numbers, tables, JSON, and the options that it takes. */
 
 #include "unit/test.h"
-#include "base/commands.h"
+#include "base/args.h"
 #include "base/json.h"
 #include "base/shown.h"
 #include "base/table.h"

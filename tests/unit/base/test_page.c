@@ -2,7 +2,7 @@
  * their order. */
 
 #include "unit/test.h"
-#include "base/choice.h"
+#include "base/args.h"
 #include "base/page.h"
 #include "base/table.h"
 #include "base/units.h"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "unit/test.h"
-#include "read/elf_names.h"
 #include "read/symbols.h"
 
 static char exe[4096], build_id[130], directory[] = "/tmp/vramscope-symbols-XXXXXX", path[128];

@@ -1,7 +1,7 @@
 /* test_frames_text.c - places in code as reports show them. */
 
 #include "unit/test.h"
-#include "show/report/frames.h"
+#include "show/report/stack.h"
 #include "trace/journal/journal.h"
 #include "read/stacks.h"
 

@@ -1,9 +1,9 @@
 /* test_report_parts.c - a report asks the file for the parts that a page shows, and for nothing else. */
 
 #include "unit/test.h"
-#include "analysis/unseen.h"
+#include "analysis/residual.h"
 #include "read/curve.h"
-#include "read/held.h"
+#include "read/living.h"
 #include "read/steps.h"
 #include "show/report/report.h"
 

@@ -4,7 +4,6 @@
  */
 
 #include "unit/test.h"
-#include "show/report/hidden.h"
 #include "show/report/stack.h"
 #include "trace/journal/journal.h"
 #include "read/stacks.h"
