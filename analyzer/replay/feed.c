@@ -157,7 +157,8 @@ void feed_died(struct feed *f, uint32_t block, uint64_t size, uint16_t stream, b
     if (f->policy == FEED_ARENA) {
         uint32_t queue = queue_of(f, stream);
         f->backing.now++;
-        vs_arena_free(f->arena, f->address[block], queue, deferred || queue == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
+        vs_arena_free(f->arena, f->address[block], queue,
+                      deferred || queue == VS_ARENA_ANY ? VS_FREE_DEFER : 0);
     }
     f->allocated -= rounded_of(size);
     f->alive[block] = false;
