@@ -4,10 +4,6 @@
  * The phase of a use is that of the range that an event of the thread would have, and is known from the
  * range's push.  The last 4096 pushes that named a phase are remembered here, and each thread keeps its last
  * look-up.
- *
- * Of copies the host has to know whether the memory that they read is its own, since addresses in it are read
- * then (and the driver's managed memory must not be: it would move to the host).  For that alone it has a map
- * of the driver's allocations, which change rarely.
  */
 #define _GNU_SOURCE
 #include "use.h"
@@ -43,7 +39,11 @@ static struct {
 #define PROBES 32u
 
 /* The driver's allocations: by their numbers, less 1, where they begin (0: vacant) and end, and a map to the
- * numbers. */
+ * numbers.
+ *
+ * Of copies the host has to know whether the memory that they read is its own, since addresses in it are read
+ * then (and the driver's managed memory must not be: it would move to the host).  For that alone it has a map
+ * of the driver's allocations, which change rarely. */
 static struct {
     _Atomic uint64_t start, end;
 } span[SPANS];

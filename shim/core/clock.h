@@ -4,12 +4,6 @@
  *
  * CLOCK_MONOTONIC goes through the vDSO: no system call, ~20 ns, the same in every thread and process of a
  * boot.
- *
- * For events a thread keeps an anchor, a reading of both the processor's counter and CLOCK_MONOTONIC, for a
- * millisecond and adds the ticks since then.  Where the counter cannot be used (clock.c), and when the anchor
- * is too old, it calls clock_gettime: so after a suspend, a migration or a reset of the counter the time
- * comes from the real clock.  All state of a reading is thread-local, so there is no waiting.  On one thread
- * time never goes backwards.
  */
 #ifndef VS_CORE_CLOCK_H
 #define VS_CORE_CLOCK_H
@@ -35,7 +29,13 @@ static inline uint64_t vs_clock_realtime_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* ---- the time of an event ---- */
+/* ---- the time of an event ----
+ *
+ * For events a thread keeps an anchor, a reading of both the processor's counter and CLOCK_MONOTONIC, for a
+ * millisecond and adds the ticks since then.  Where the counter cannot be used (clock.c), and when the anchor
+ * is too old, it calls clock_gettime: so after a suspend, a migration or a reset of the counter the time
+ * comes from the real clock.  All state of a reading is thread-local, so there is no waiting.  On one thread
+ * time never goes backwards. */
 
 #define VS_EVENT_CLOCK_ERROR_NS 1000 /* the bound */
 

@@ -6,11 +6,6 @@
  * call, and handlers of pthread_atfork do not see a raw clone.  So the kernel wipes memory in the child
  * (MADV_WIPEONFORK): state that a child must not use lies there; code with other state remembers the number
  * of the process, and compares.
- *
- * Nothing else in the library detects forks.  (A child of vfork shares its parent's memory and has the same
- * number; where that matters the pid is compared: sample/query.c, record/drain.c.)  Before Linux 4.14 the
- * kernel cannot wipe: then a handler of pthread_atfork does, if one is given, and a raw clone is not
- * detected.
  */
 #ifndef VS_CORE_FORK_H
 #define VS_CORE_FORK_H
@@ -53,7 +48,12 @@ static inline void *vs_map(size_t bytes)
 }
 
 /* Has the pages from PAGES on wiped in children.  True: the kernel does it.  If it cannot, WIPE is called in
- * children of fork; with WIPE NULL a child then finds its parent's bytes.  Keeps errno. */
+ * children of fork; with WIPE NULL a child then finds its parent's bytes.  Keeps errno.
+ *
+ * Nothing else in the library detects forks.  (A child of vfork shares its parent's memory and has the same
+ * number; where that matters the pid is compared: sample/query.c, record/drain.c.)  Before Linux 4.14 the
+ * kernel cannot wipe: then a handler of pthread_atfork does, if one is given, and a raw clone is not
+ * detected. */
 bool vs_fork_wipes(void *pages, size_t bytes, void (*wipe)(void));
 
 /* BYTES of zeros that a child finds as zeros again; NULL without memory. */

@@ -11,12 +11,6 @@
  *                            └── hash, kept with call 2; made at the first walk within it, of the part up to
  *                                call 1 and of what call 1 keeps
  *
- * Programs that switch a thread's stack (greenlets) may leave calls in another order than they entered them.
- * That is noticed when the first such call is left, and from then on the thread's walks are whole; until then
- * the innermost open call has not returned, so what it keeps is right, and a walk that does not meet its
- * frame goes on to its end.  A call that is left by longjmp, which the interpreter forbids, stays the
- * innermost one until its outer call is left.
- *
  * A thread's own, also from its signal handlers; no lock.
  */
 #ifndef VS_CORE_OPEN_CALLS_H
@@ -88,6 +82,11 @@ static inline uint32_t vs_open_call_begin_in(const void *state)
     return vs_open_call_begin(vs_open_calls_frame(state));
 }
 
+/* Programs that switch a thread's stack (greenlets) may leave calls in another order than they entered them.
+ * That is noticed when the first such call is left, and from then on the thread's walks are whole; until then
+ * the innermost open call has not returned, so what it keeps is right, and a walk that does not meet its
+ * frame goes on to its end.  A call that is left by longjmp, which the interpreter forbids, stays the
+ * innermost one until its outer call is left. */
 static inline void vs_open_call_end(uint32_t level)
 {
     struct vs_open_calls *c = &vs_open_calls;

@@ -1,9 +1,5 @@
 /*
  * given.c - the words that launches, copies and fills give to the device.
- *
- * The driver is asked for a kernel's parameters after the kernel's first recorded launch, so that nothing is
- * loaded just for us.  Drivers before 12.4 cannot be asked: then a launch with an array of pointers counts as
- * one that may use every block, and a buffer of packed parameters is searched as a whole.
  */
 #include "given.h"
 
@@ -56,7 +52,11 @@ uint32_t vs_given_name(enum vs_api api)
     return id;
 }
 
-/* ---- kernels ---- */
+/* ---- kernels ----
+ *
+ * The driver is asked for a kernel's parameters after the kernel's first recorded launch, so that nothing is
+ * loaded just for us.  Drivers before 12.4 cannot be asked: then a launch with an array of pointers counts as
+ * one that may use every block, and a buffer of packed parameters is searched as a whole. */
 
 /* What the driver answered behind the last parameter, or instead of one. */
 static CUresult query_params(CUfunction f, struct vs_kernel_params *p)

@@ -5,9 +5,6 @@
  * kept.  A row is recognised by two pointers, which may be equal: the one that the driver exports under the
  * row's symbol, and the one that its own cuGetProcAddress gives for the row's (base, version, stream flag).
  * Nothing is guessed from names, versions or flags.
- *
- * What an interposer behind us gives is its own function: the driver, asked the same, says of which row.  The
- * interposer itself gets what it asks for, since it stands behind our wrappers.
  */
 #include "events.h"
 
@@ -106,7 +103,10 @@ static const struct vs_row *row_of(const char *base, const void *p, cuuint64_t f
 }
 
 /* FUNCTION, which an interposer behind us gave in the place of the driver's, has the row that the driver's
- * has. */
+ * has.
+ *
+ * What an interposer behind us gives is its own function: the driver, asked the same, says of which row.  The
+ * interposer itself gets what it asks for, since it stands behind our wrappers. */
 static const struct vs_row *interposed_row(const char *name, void *function, int version, cuuint64_t flags)
 {
     if (!vs_interposers_there() || vs_driver_owns(function))

@@ -6,9 +6,6 @@
  * on stderr and in a database that has the process, no events, and the gap in table `loss`; loaded in this
  * way the library does nothing else.  Where we are preloaded the driver finds the same library again, and
  * there is nothing to report.
- *
- * VRAMSCOPE_INJECTION_CHAIN has the injection library that the user had set before `vramscope run`: it is
- * loaded and called as the driver would have done.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,6 +27,8 @@ __attribute__((visibility("default"))) int InitializeInjection(void);
     "not covered: this process used the GPU without the library preloaded (LD_PRELOAD was removed or "       \
     "replaced), nothing of it is recorded; see WORKERS in vramscope-run(1)"
 
+/* VRAMSCOPE_INJECTION_CHAIN has the injection library that the user had set before `vramscope run`: it is
+ * loaded and called as the driver would have done. */
 static void call_chain(void)
 {
     const char *path = secure_getenv("VRAMSCOPE_INJECTION_CHAIN");

@@ -1,13 +1,6 @@
 /*
  * nvml.c - the few functions of NVML that vramscope uses, declared here by their documented binary interface,
  * so that building needs no NVIDIA header or library.
- *
- * NVML lists the processes of a device with what each uses.  Inside a container it may list the host's pids,
- * of which one may be our number and another's process, or none: then only the figure of the whole device is
- * available.  Some drivers (R535's first) write longer entries than others.
- *
- * The handle found by a MIG instance's UUID gives the instance's figures.  If only the GPU's UUID is known,
- * the list has one entry per process and instance, and their sum is the process's figure.
  */
 #define _GNU_SOURCE
 #include "sampler.h"
@@ -114,7 +107,14 @@ static struct process process_of(const struct list *l, unsigned i)
     return p;
 }
 
-/* ---- whose pids they are ---- */
+/* ---- whose pids they are ----
+ *
+ * NVML lists the processes of a device with what each uses.  Inside a container it may list the host's pids,
+ * of which one may be our number and another's process, or none: then only the figure of the whole device is
+ * available.  Some drivers (R535's first) write longer entries than others.
+ *
+ * The handle found by a MIG instance's UUID gives the instance's figures.  If only the GPU's UUID is known,
+ * the list has one entry per process and instance, and their sum is the process's figure. */
 
 static bool in_first_namespace(void)
 {

@@ -6,12 +6,6 @@
  *      FREE ─▶ TAKEN ─▶ ASKED ─▶ ANSWERING ─▶ ANSWERED ─▶ FREE
  *                         │          └─ gave up ─▶ ABANDONED ─▶ FREE (by the sampler)
  *                         └─ gave up ─▶ FREE
- *
- * All signals are blocked meanwhile, because a handler that jumps out would leave the cell taken for ever.
- * After GIVE_UP unanswered queries in a row (the sampler is starved, or stuck in the driver) there are no
- * more until the sampler has answered something or ticked, so that its trouble costs the host some tens of
- * milliseconds in all.  The total waiting time is bounded as well (vs_query_time_spent), because an NVML that
- * takes milliseconds must not slow down the first launches of thousands of kernels.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -125,7 +119,13 @@ static bool can_answer(struct vs_recording *r)
            atomic_load_explicit(&r->unanswered, memory_order_relaxed) < GIVE_UP;
 }
 
-/* Takes NS at most; *TOOK gets the time that it took. */
+/* Takes NS at most; *TOOK gets the time that it took.
+ *
+ * All signals are blocked meanwhile, because a handler that jumps out would leave the cell taken for ever.
+ * After GIVE_UP unanswered queries in a row (the sampler is starved, or stuck in the driver) there are no
+ * more until the sampler has answered something or ticked, so that its trouble costs the host some tens of
+ * milliseconds in all.  The total waiting time is bounded as well (vs_query_time_spent), because an NVML that
+ * takes milliseconds must not slow down the first launches of thousands of kernels. */
 static bool query_within(int device, uint64_t ns, struct vs_used *used, uint64_t *begin, uint64_t *took)
 {
     struct vs_recording *r = vs_recording;

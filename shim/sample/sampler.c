@@ -6,10 +6,6 @@
  * container's pids are not the host's) its figure for the whole device is used; if it no longer lists us, we
  * use nothing there.  Without a figure of NVML's one of the host's own threads queries the driver
  * (vs_sample_take_request).
- *
- * While the program allocates there is a sample every VRAMSCOPE_SAMPLE_MS, otherwise one a second.  For the
- * last one the first of our two exit handlers wakes the thread and waits for it, 50 ms at most: libraries'
- * destructors, NVML's among them, run after that.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -234,7 +230,11 @@ static bool nvml_usable(struct vs_recording *r, struct vs_journal *j)
     return looking(r) && vs_nvml_load(); /* the simulated driver has an NVML of its own for its devices */
 }
 
-/* Answers queries at once, and takes samples at their times. */
+/* Answers queries at once, and takes samples at their times.
+ *
+ * While the program allocates there is a sample every VRAMSCOPE_SAMPLE_MS, otherwise one a second.  For the
+ * last one the first of our two exit handlers wakes the thread and waits for it, 50 ms at most: libraries'
+ * destructors, NVML's among them, run after that. */
 static void sample_with_nvml(struct vs_recording *r, struct vs_journal *j)
 {
     uint64_t next = 0, period = vs_options.sample_ms * UINT64_C(1000000), now;

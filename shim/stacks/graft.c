@@ -3,11 +3,6 @@
  *
  *      inside of the run of a node        hook train.py:80 ─▶ AddmmBackward0 ─▶ forward train.py:41 ─▶ main
  *      where a module's call is open      layers.7.mlp ─▶ forward train.py:41 ─▶ main
- *
- * Where backward runs on the thread that called it, the frame in which Python enters the engine is the
- * boundary, and what is outside of it is left out.  On a thread of the engine's there is nothing outside.
- * Where neither is so (C++ called backward, below Python code), Python frames inside of the run cannot be
- * told from those outside: all are left out.
  */
 #include "stacks.h"
 
@@ -17,7 +12,12 @@
 #include "block.h"
 #include "core/hot.h"
 
-/* ---- which frames are inside of the run ---- */
+/* ---- which frames are inside of the run ----
+ *
+ * Where backward runs on the thread that called it, the frame in which Python enters the engine is the
+ * boundary, and what is outside of it is left out.  On a thread of the engine's there is nothing outside.
+ * Where neither is so (C++ called backward, below Python code), Python frames inside of the run cannot be
+ * told from those outside: all are left out. */
 
 static bool ends_in(const char *text, size_t length, const char *end)
 {

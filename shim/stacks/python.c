@@ -12,10 +12,6 @@
  * Every frame is walked over each time: a frame that lies where one lay before may have been left and entered
  * again by another line of its caller, and nothing in it would show that.  Only what lies outside of a call
  * that goes through a function of ours is known to stand still (core/open_calls.h).
- *
- * Addresses of code objects come back when code is made and dropped.  From 3.12 on every code object has a
- * number of its own, which goes into the hash.  Before, what it points to has to do, and now and then the
- * cached names are made again, so that a coincidence cannot last.
  */
 #define _GNU_SOURCE
 #include "python_walk.h"
@@ -35,7 +31,11 @@
 #include "stacks.h"
 
 /* Captures after which names that nothing proves are made again.  A training step has some hundred, whose
- * names take a millisecond to make. */
+ * names take a millisecond to make.
+ *
+ * Addresses of code objects come back when code is made and dropped.  From 3.12 on every code object has a
+ * number of its own, which goes into the hash.  Before, what it points to has to do, and now and then the
+ * cached names are made again, so that a coincidence cannot last. */
 #define RENEW_AFTER 16384
 
 /* Checks after which code objects are told apart without numbers for good. */

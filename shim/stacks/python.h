@@ -12,10 +12,6 @@
  * we read the same words ourselves.  A thread's own frames stand still while it is inside our hook: only the
  * thread itself pushes and pops them. So they are read without the GIL, and a code object on the chain is
  * alive, because its frame holds a reference.
- *
- * Where anything is not as expected (an unknown version, a pre-release, a debug build, two interpreters in
- * one process, fields that hold other things than they should) there are no Python frames at all, and the
- * contract py_frame says why.
  */
 #ifndef VS_STACKS_PYTHON_H
 #define VS_STACKS_PYTHON_H
@@ -143,7 +139,11 @@ uint32_t vs_python_frame_id(struct vs_block *block, struct vs_journal *j, const 
 /* The interpreter whose frames are read; NULL: there are no Python frames. */
 const struct vs_python *vs_python_now(void);
 
-/* There are no Python frames any more: WHY. */
+/* There are no Python frames any more: WHY.
+ *
+ * Where anything is not as expected (an unknown version, a pre-release, a debug build, two interpreters in
+ * one process, fields that hold other things than they should) there are no Python frames at all, and the
+ * contract py_frame says why. */
 void vs_python_refuse(const char *why);
 /* Why there are none although an interpreter is there, one line; "" else. */
 const char *vs_python_why_off(void);

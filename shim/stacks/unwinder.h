@@ -1,24 +1,6 @@
 /*
  * unwinder.h - the private libunwind: loaded once, bound to itself, and cut off from everything that could
  * hurt the host.
- *
- * A plain libunwind would, on a pc that it has not seen, walk dl_iterate_phdr under the loader's lock, block
- * and restore signals, take mutexes that a fork leaves locked, allocate its thread-local cache with the
- * host's malloc (through __tls_get_addr, under the loader's lock), keep a pipe among the host's descriptors,
- * open debug files, and abort on damaged unwind tables.  Nobody but us uses this copy, so each of those
- * imports is replaced in its global offset table:
- *
- *      dl_iterate_phdr      answers from _dl_find_object: lock-free and async-signal-safe
- *      __tls_get_addr       memory of the calling thread's vs_block
- *      mmap, munmap         remembered in the vs_block, so that its cache can be dropped
- *      pipe2, read, write, syscall, mincore, msync
- *                           one system call that asks whether an address is readable
- *      open, malloc, stat   fail: unwind tables in memory or none
- *      pthread_mutex_*      a lock that gives up instead of hanging, and that a fork child takes over
- *      sigprocmask          nothing: the vs_block's guard keeps signal handlers out
- *      abort                leaves the unwinder
- *
- * and each symbol that libunwind itself defines is bound to this copy, whatever other libunwind the host has.
  */
 #ifndef VS_STACKS_UNWINDER_H
 #define VS_STACKS_UNWINDER_H
@@ -39,7 +21,26 @@ int vs_unwind(struct vs_block *block, void **pcs, int max);
 /* Forgets what the unwinder has cached for all threads (not the threads' own caches: vs_block_forget). */
 void vs_unwinder_flush(void);
 
-/* ---- what it gets instead of the C library (unwind_imports.c) ---- */
+/* ---- what it gets instead of the C library (unwind_imports.c) ----
+ *
+ * A plain libunwind would, on a pc that it has not seen, walk dl_iterate_phdr under the loader's lock, block
+ * and restore signals, take mutexes that a fork leaves locked, allocate its thread-local cache with the
+ * host's malloc (through __tls_get_addr, under the loader's lock), keep a pipe among the host's descriptors,
+ * open debug files, and abort on damaged unwind tables.  Nobody but us uses this copy, so each of those
+ * imports is replaced in its global offset table:
+ *
+ *      dl_iterate_phdr      answers from _dl_find_object: lock-free and async-signal-safe
+ *      __tls_get_addr       memory of the calling thread's vs_block
+ *      mmap, munmap         remembered in the vs_block, so that its cache can be dropped
+ *      pipe2, read, write, syscall, mincore, msync
+ *                           one system call that asks whether an address is readable
+ *      open, malloc, stat   fail: unwind tables in memory or none
+ *      pthread_mutex_*      a lock that gives up instead of hanging, and that a fork child takes over
+ *      sigprocmask          nothing: the vs_block's guard keeps signal handlers out
+ *      abort                leaves the unwinder
+ *
+ * and each symbol that libunwind itself defines is bound to this copy, whatever other libunwind the host has.
+ */
 
 struct vs_import {
     const char *name;

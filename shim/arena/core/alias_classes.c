@@ -4,10 +4,6 @@
  * A request of n chunks takes the shortest open alias mapping of at least n, of equally long ones the oldest,
  * whichever queue used it last.  Alias mappings of one size are a class, in order of creation, with a bit for
  * each that is open; `by_count` has the classes in order of size.
- *
- * Whether a chunk of it is in use is looked at when an open one is found.  If so, the alias mapping is closed
- * and watches that chunk; it is opened again, on trust, when the chunk is idle.  A chunk may be in hundreds
- * of alias mappings, and few of them watch it.
  */
 #include "internal.h"
 
@@ -34,7 +30,11 @@ void vs_class_flip(struct vs_arena *a, struct alias *v)
     c->members += v->open ? 1 : -1u;
 }
 
-/* ---- what is watched ---- */
+/* ---- what is watched ----
+ *
+ * Whether a chunk of an alias mapping is in use is looked at when an open one is found.  If so, the alias
+ * mapping is closed and watches that chunk; it is opened again, on trust, when the chunk is idle.  A chunk
+ * may be in hundreds of alias mappings, and few of them watch it. */
 
 static void watch(struct vs_arena *a, uint32_t alias, uint32_t chunk)
 {

@@ -4,16 +4,14 @@
  * Whoever creates an arena gives it these functions: live they are the driver's, in replay counters, in tests
  * a model that checks every call.  The arena calls them with its lock held and never from two threads at
  * once; `synchronize` alone may come from any thread at any time.
- *
- * A status is 0 or the driver's own number (CUresult), so that a program gets the error that the real call
- * would have given it.  A write through one mapping of a chunk is seen through the others once the work that
- * wrote has ended.
  */
 #ifndef VS_ARENA_CORE_BACKING_H
 #define VS_ARENA_CORE_BACKING_H
 
 #include <stdint.h>
 
+/* 0 or the driver's own number (CUresult), so that a program gets the error that the real call would have
+ * given it. */
 enum vs_backing_status {
     VS_BACKING_OK = 0,
     VS_BACKING_INVALID = 1,
@@ -37,7 +35,8 @@ struct vs_backing {
     int (*release)(void *context, uint64_t handle); /* after its last mapping */
 
     /* mappings: one chunk at an address; then access for a range of them, at once.  `peers`: the bits of
-     * the devices beside the own one that shall reach it; every mapping of a chunk is given all of them */
+     * the devices beside the own one that shall reach it; every mapping of a chunk is given all of them.  A
+     * write through one is seen through the others once the work that wrote has ended */
     int (*map)(void *context, uint64_t address, uint64_t handle);
     int (*access)(void *context, uint64_t address, uint64_t size, uint64_t peers);
     int (*unmap)(void *context, uint64_t address, uint64_t size);

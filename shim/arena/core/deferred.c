@@ -4,9 +4,6 @@
  * A block that other queues than its own may still use stays used until each of them has done what it was
  * given before the free (or the device has, where it is not known which queues), and until nobody pins it.
  * Then it is freed as if its free had been asked for at that moment.
- *
- * Those that wait for queues are looked at whenever something completes.  Those that wait for the device are
- * a backlog; how long it may be, who waits for it, and how far apart its events are is in waiting.c.
  */
 #include "internal.h"
 
@@ -79,7 +76,10 @@ void vs_deferred_poll(struct vs_arena *a)
     a->deferreds = kept;
 }
 
-/* ---- for the device ---- */
+/* ---- for the device ----
+ *
+ * Frees that wait for queues are looked at whenever something completes.  Those that wait for the device are
+ * a backlog; how long it may be, who waits for it, and how far apart its events are is in waiting.c. */
 
 /* Takes the oldest one out of the backlog, which is complete.  A pinned block then waits for its last unpin.
  */

@@ -5,9 +5,6 @@
  * is reached, they are complete for everyone; a stream that was made to wait for it on the device sees them
  * as complete at once, and the host does not wait.  Events are recorded now and then, not at every free, and
  * queried only when somebody is short of memory or would have to wait.
- *
- *      done      of a queue: frees up to this number are complete
- *      seen[q]   for a queue: frees of queue q up to this number are complete for it; done of q or later
  */
 #include "internal.h"
 
@@ -19,7 +16,10 @@
 
 #define QUIET 16 /* times the bytes between two events, where nobody looks at them */
 
-/* ---- what must be waited for ---- */
+/* ---- what must be waited for ----
+ *
+ *      done      of a queue: frees up to this number are complete
+ *      seen[q]   for a queue: frees of queue q up to this number are complete for it; done of q or later */
 
 bool vs_order_need(const struct vs_arena *a, uint32_t queue, uint32_t users, uint64_t seq,
                    uint64_t need[QUEUES])

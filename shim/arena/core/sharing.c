@@ -5,9 +5,6 @@
  * some more frees, or as soon as a request misses, the free extent is all queues', and joins its neighbours.
  * Both happen at points that the program's own calls determine: so a loop that repeats itself finds the same
  * free extents again.
- *
- * A free extent knows whose frees ended the last uses of its bytes, and the number of the latest: that is
- * what another queue must know to be complete, or wait for.
  */
 #include "internal.h"
 
@@ -100,7 +97,10 @@ void vs_free_extents_share(struct vs_arena *a, uint64_t keep)
         share(a, a->oldest_free_extent);
 }
 
-/* ---- finding ---- */
+/* ---- finding ----
+ *
+ * A free extent knows whose frees ended the last uses of its bytes, and the number of the latest: that is
+ * what another queue must know to be complete, or wait for. */
 
 /* The best fit among the queue's own free extents and those of all queues: the smaller of the two. */
 static uint32_t best(const struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size)

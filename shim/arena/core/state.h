@@ -2,15 +2,6 @@
  * state.h - what the arena is made of: windows, extents, chunks, alias mappings, queues, and places in them.
  *
  * Only the arena's own files include it, and tests that look inside.
- *
- * Places.  All windows together are one space of places: place = slot << shift | offset, a slot being room
- * for one chunk. Every heap has 1 << heap_shift of them; the addresses of all alias mappings are one more
- * window.  The chunk that was created for a slot of a heap bears the slot's number, and is mapped there as
- * long as it exists: its primary mapping.
- *
- * Extents cover a heap from its bottom to its top without gaps: a live block, or a free extent.  The window
- * of alias mappings is tiled in the same way, by the addresses of alias mappings and by addresses that are
- * free.
  */
 #ifndef VS_ARENA_CORE_STATE_H
 #define VS_ARENA_CORE_STATE_H
@@ -45,7 +36,16 @@ void vs_meta_destroy(struct vs_meta *m);
 /* Room for COUNT elements in an array whose capacity stands in *CAPACITY: grown by doubling.  0 or -1. */
 int vs_meta_fit(struct vs_meta *m, void **array, uint32_t *capacity, size_t element, uint32_t count);
 
-/* ---- the arena ---- */
+/* ---- the arena ----
+ *
+ * Places.  All windows together are one space of places: place = slot << shift | offset, a slot being room
+ * for one chunk. Every heap has 1 << heap_shift of them; the addresses of all alias mappings are one more
+ * window.  The chunk that was created for a slot of a heap bears the slot's number, and is mapped there as
+ * long as it exists: its primary mapping.
+ *
+ * Extents cover a heap from its bottom to its top without gaps: a live block, or a free extent.  The window
+ * of alias mappings is tiled in the same way, by the addresses of alias mappings and by addresses that are
+ * free. */
 
 #define NIL     UINT32_MAX
 #define QUEUES  VS_ARENA_QUEUES

@@ -4,10 +4,6 @@
  *
  *      contexts of the program's own, on the same device
  *      all contexts, the primary one included, of a device that was given access (device/served.h: peers)
- *
- * The program may end one of them while another thread waits for it or records an event in it.  So each has a
- * number that is never used again, and a thread that needs a context keeps it meanwhile: the end waits for
- * the keepers, and a thread that would keep it waits for the end.  Work of a context that has ended is done.
  */
 #include "arena/share/share.h"
 #include "serving.h"
@@ -91,7 +87,12 @@ static void pause_unlocked(void)
     vs_lock_take(&lock);
 }
 
-/* ---- keeping ---- */
+/* ---- keeping ----
+ *
+ * The program may end a context while another thread waits for it or records an event in it.  So each has a
+ * number that is never used again, and a thread that needs a context keeps it meanwhile: the end waits for
+ * the keepers, and a thread that would keep it waits for the end.  Work of a context that has ended is done.
+ */
 
 static bool keep(uint64_t id, CUcontext *context)
 {

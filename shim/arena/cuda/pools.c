@@ -4,12 +4,6 @@
  * A device's default pool is the arena: what is allocated from it by either name comes from there, a trim of
  * it trims the arena, its figures are the arena's.  Pools that a program makes itself are the driver's, also
  * where one is the device's current pool.
- *
- *      used        stream-ordered memory of whatever stream, as long as it is not freed
- *      reserved    that, and what is cached: all of the arena but what cuMemAlloc gave out
- *
- * The release threshold has no meaning: the arena gives back when memory is short, or trimmed.  Where the
- * driver serves (while a graph is captured), its pool holds memory too: figures are sums.
  */
 #include "serving.h"
 
@@ -50,7 +44,13 @@ SETS(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), (device, pool))
 SETS(cuMemSetMemPool, (CUmemLocation * at, CUmemAllocationType type, CUmemoryPool pool), (at, type, pool))
 SETS(cuMemPoolDestroy, (CUmemoryPool pool), (pool))
 
-/* ---- figures ---- */
+/* ---- figures ----
+ *
+ *      used        stream-ordered memory of whatever stream, as long as it is not freed
+ *      reserved    that, and what is cached: all of the arena but what cuMemAlloc gave out
+ *
+ * The release threshold has no meaning: the arena gives back when memory is short, or trimmed.  Where the
+ * driver serves (while a graph is captured), its pool holds memory too: figures are sums. */
 
 static void raise(_Atomic uint64_t *high, uint64_t to)
 {

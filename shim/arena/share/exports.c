@@ -5,9 +5,6 @@
  * opens it asks for the descriptors of the chunks that the block lies on (passing.h), maps them side by side
  * and has the same bytes.  It is the key, too: all that names a block is random, so nobody opens one whose
  * handle he was not given.
- *
- * A block that was exported bears a pin, so that the free of one that was not costs nothing; the free ends
- * the handle: who opens it after that is told that it is invalid.
  */
 #include "core/log.h"
 #include "core/fork.h"
@@ -70,7 +67,10 @@ static uint64_t new_id(void)
     return getrandom(&id, sizeof id, GRND_NONBLOCK) == sizeof id && !find_id(id) ? id : 0;
 }
 
-/* The block's id; 0: there is no room. */
+/* The block's id; 0: there is no room.
+ *
+ * A block that was exported bears a pin, so that the free of one that was not costs nothing; the free ends
+ * the handle: who opens it after that is told that it is invalid. */
 static uint64_t export_block(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block)
 {
     uint64_t id = 0;

@@ -5,10 +5,6 @@
  * The other process's chunks are mapped side by side, accessible from the current context's device and from
  * the one that they lie on.  The same handle opened again in the same context is the same address, counted,
  * as the driver does it.
- *
- * What cannot be had is an error that the driver gives too: INVALID_HANDLE where the exporter is gone, has
- * freed the block or never made such a handle, MAP_FAILED where it is there and cannot be reached, or another
- * one answers in its place, with one line that says what to do.
  */
 #include "core/log.h"
 #include "core/fork.h"
@@ -212,7 +208,11 @@ static bool is_gone(const struct vs_ipc_ticket *t)
     return kill(t->pid, 0) != 0 && errno == ESRCH;
 }
 
-/* What a failed hand-over is to the program. */
+/* What a failed hand-over is to the program.
+ *
+ * What cannot be had is an error that the driver gives too: INVALID_HANDLE where the exporter is gone, has
+ * freed the block or never made such a handle, MAP_FAILED where it is there and cannot be reached, or another
+ * one answers in its place, with one line that says what to do. */
 static CUresult refused(const struct vs_ipc_ticket *t, int error)
 {
     if (error == -EKEYREJECTED || (error == -ECONNREFUSED && is_gone(t)))

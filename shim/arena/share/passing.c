@@ -4,11 +4,6 @@
  * The question is a datagram to the giver's one socket, and along with it goes one end of a pair of sockets,
  * through which he answers: who asks has no name, so whoever takes names gets no answer.  A question that is
  * dropped, with its giver or by him, closes that end, which is seen at once.
- *
- * Names of sockets are there for all to read, and a name is free again when its process is gone.  So without
- * its key nothing is looked up for a question and its descriptor stays where it is, and without its proof
- * none of an answer's descriptors comes into the asker's process.  Who binds the name after the giver learns
- * a key that opens nothing any more.
  */
 #define _GNU_SOURCE
 #include "passing.h"
@@ -124,7 +119,12 @@ static int receive_with(int from, void *data, size_t bytes, int files[VS_PASSING
     return -1;
 }
 
-/* ---- the side that gives ---- */
+/* ---- the side that gives ----
+ *
+ * Names of sockets are there for all to read, and a name is free again when its process is gone.  So without
+ * its key nothing is looked up for a question and its descriptor stays where it is, and without its proof
+ * none of an answer's descriptors comes into the asker's process.  Who binds the name after the giver learns
+ * a key that opens nothing any more. */
 
 /* One for each socket.  Written before its thread begins; never given back, since a fork's child may look. */
 struct server {

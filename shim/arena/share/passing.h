@@ -6,14 +6,6 @@
  * exists only while it is being passed, so a block may have any number of pieces without meeting the limit on
  * open files.  The opener needs neither a right to look into the other process (ptrace, pidfd_getfd) nor
  * /proc.
- *
- * Whoever has the address is answered, of whatever user or user namespace.  The socket's name alone, which
- * anybody can read in /proc/net/unix, is of no use: a request without the key is refused at once, and a
- * process that takes the name when it is free lacks the proof without which its answers are not believed.
- *
- * The socket is in the abstract name space: it is gone with its process.  Its number is high and
- * close-on-exec.  Where the program has closed it, the thread ends, and the next vs_passing_serve begins
- * anew, at another address.
  */
 #ifndef VS_ARENA_SHARE_PASSING_H
 #define VS_ARENA_SHARE_PASSING_H
@@ -22,7 +14,11 @@
 
 #define VS_PASSING_FILES 96u /* in one answer: the kernel sends 253, and a process may open 256 */
 
-/* Random, and new each time that somebody begins to answer. */
+/* Random, and new each time that somebody begins to answer.
+ *
+ * Whoever has the address is answered, of whatever user or user namespace.  The socket's name alone, which
+ * anybody can read in /proc/net/unix, is of no use: a request without the key is refused at once, and a
+ * process that takes the name when it is free lacks the proof without which its answers are not believed. */
 struct vs_passing_address {
     uint64_t name;   /* of the socket: for all to see */
     uint64_t key[2]; /* of who asks */
@@ -48,7 +44,11 @@ struct vs_passing_answer {
 typedef void vs_passing_give(const struct vs_passing_request *ask, struct vs_passing_answer *answer,
                              int *files);
 
-/* Sees to it that somebody answers; *WHERE: where.  0 or -errno. */
+/* Sees to it that somebody answers; *WHERE: where.  0 or -errno.
+ *
+ * The socket is in the abstract name space: it is gone with its process.  Its number is high and
+ * close-on-exec.  Where the program has closed it, the thread ends, and the next vs_passing_serve begins
+ * anew, at another address. */
 int vs_passing_serve(vs_passing_give *give, struct vs_passing_address *where);
 
 /* The name under which this process last answered; 0: it never did. */

@@ -5,10 +5,6 @@
  *                    (torch.backends.cudnn.benchmark), and torch's CUDAPluggableAllocator throws
  *      initialized   always true there, so that a program which sets an allocator of its own would be refused
  *      shareIpcHandle, getIpcDevPtr   tensors in other processes (share.c): both throw there
- *
- * The object that torch made for us gets a copy of its class's virtual table in which these are replaced,
- * found by the addresses of torch's exported ones.  Where the class, the table or one of the first two is not
- * what is expected, all stays as it is, and without the last one so does sharing.
  */
 #define _GNU_SOURCE
 #include "torch.h"
@@ -87,6 +83,9 @@ static const char *look_at(void ***object, void **table, size_t words)
     return NULL;
 }
 
+/* The object that torch made for us gets a copy of its class's virtual table in which our functions stand,
+ * found by the addresses of torch's exported ones.  Where the class, the table or one of the first two is not
+ * what is expected, all stays as it is, and without the last one so does sharing. */
 static const char *complete(void ***object, void **table, int *done)
 {
     static void *copy[TABLE_WORDS];

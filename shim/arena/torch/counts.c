@@ -4,9 +4,6 @@
  * Counted as torch's own allocator counts: bytes are those asked for, rounded up to 512; a block counts as
  * allocated until its free is asked for; small is up to 1 MiB.  (Torch's own blocks may be longer by what it
  * does not split off a larger free one; here there is no such rest.)  Only torch's blocks count.
- *
- * One lock per device orders counts and events alike, so that the totals that go with an event are those at
- * its place in the record.  It is held for the length of a record, as torch's own allocator holds its.
  */
 #include "torch.h"
 
@@ -22,6 +19,8 @@ struct stat {
     uint64_t current, peak, allocated, freed;
 };
 
+/* One lock per device orders counts and events alike, so that the totals that go with an event are those at
+ * its place in the record.  It is held for the length of a record, as torch's own allocator holds its. */
 struct counts {
     struct vs_lock lock;
     struct stat blocks[POOL_KINDS], bytes[POOL_KINDS], requested[POOL_KINDS];

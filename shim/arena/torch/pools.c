@@ -6,9 +6,6 @@
  * is given out in the same pool and to the same stream only, and never given back.  So a graph finds its
  * addresses as long as it lives, several graphs share a pool as torch means it, and nothing is asked of a
  * stream that is being captured: such a queue has no events.
- *
- * Where there is no queue left, blocks of a pool come from their stream's queue, pinned: used once, and free
- * when the pool is.
  */
 #define _GNU_SOURCE
 #include "torch.h"
@@ -338,7 +335,8 @@ static bool remember(struct held *h, uint64_t address)
     return true;
 }
 
-/* Without a queue of its own the block is pinned, so that nothing else gets it before the pool ends. */
+/* Where there is no queue left, a pool's block comes from its stream's queue, pinned, so that nothing else
+ * gets it before the pool ends: used once, and free when the pool is. */
 static int malloc_held(struct vs_served *s, struct vs_torch_pool *pool, CUstream stream, uint64_t size,
                        uint64_t *address)
 {

@@ -4,10 +4,6 @@
  * torch takes whatever pointer the allocator gives; a NULL becomes a tensor at address 0.  Only
  * c10::OutOfMemoryError becomes the torch.OutOfMemoryError that programs catch.  This library has no C++
  * runtime, so the steps of a throw are taken by hand.
- *
- * Other errors than out of memory go through the function that torch's own checks of the runtime use.  Where
- * a process has torch, and one of these cannot be thrown, std::runtime_error is, which becomes a
- * RuntimeError.
  */
 #define _GNU_SOURCE
 #include "torch.h"
@@ -267,6 +263,9 @@ void vs_torch_raise_oom(const char *message)
     throw_text(t, message);
 }
 
+/* Other errors than out of memory go through the function that torch's own checks of the runtime use.  Where
+ * a process has torch, and one of these cannot be thrown, std::runtime_error is, which becomes a
+ * RuntimeError. */
 void vs_torch_raise(CUresult status)
 {
     struct throwing room;

@@ -6,11 +6,6 @@
  *
  *      shareIpcHandle(address)      {offset of the address in its allocation, the handle as a string}
  *      getIpcDevPtr(string)         std::shared_ptr<void> to the opened allocation; its last owner closes it
- *
- * The string is the one that torch's own allocator makes: a version, the letter c, the 64 bytes of the
- * driver's handle.  So a process whose torch keeps its own allocator opens ours, and the other way round, as
- * long as the shim is loaded in both (arena/share/exports.c).  Handles of expandable segments, letter e, are
- * CUDA_ERROR_NOT_SUPPORTED.
  */
 #define _GNU_SOURCE
 #include "torch.h"
@@ -71,7 +66,12 @@ void *vs_torch_share_prove(const char **why)
     return NULL;
 }
 
-/* ---- sending ---- */
+/* ---- sending ----
+ *
+ * The string is the one that torch's own allocator makes: a version, the letter c, the 64 bytes of the
+ * driver's handle.  So a process whose torch keeps its own allocator opens ours, and the other way round, as
+ * long as the shim is loaded in both (arena/share/exports.c).  Handles of expandable segments, letter e, are
+ * CUDA_ERROR_NOT_SUPPORTED. */
 
 /* c10::cuda::CUDACachingAllocator::ShareableHandle; of the old kind of strings only the first word is there
  */

@@ -5,8 +5,6 @@
  * block that is freed goes back to its stream's queue, once other streams have done what they were given
  * before.  Sizes count in units of 512 bytes, as torch's own allocator counts; 0 bytes are NULL, as torch's.
  * A device that can have no arena is served by the driver: a cudaMalloc for each block.
- *
- * Torch calls with its device current, but the runtime may not have made that device's context yet.
  */
 #define _GNU_SOURCE
 #include "torch.h"
@@ -46,7 +44,9 @@ CUcontext vs_torch_primary(int device)
     return primary;
 }
 
-/* Makes the device's context current where none of its is, and the arena in it. */
+/* Makes the device's context current where none of its is, and the arena in it.
+ *
+ * Torch calls with its device current, but the runtime may not have made that device's context yet. */
 static struct vs_arena *first_arena(int device, struct vs_served **s)
 {
     CUcontext before = NULL;

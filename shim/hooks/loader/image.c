@@ -3,9 +3,6 @@
  *
  * glibc adds the load bias to the section's addresses in place, except where the section is read-only (the
  * vDSO): an address below the bias has not had it added.
- *
- * The way to libc's dlvsym leads through here before a sanitizer's runtime is up (next.c): no
- * instrumentation, and no string function that a sanitizer might have put its own in front of.
  */
 #define _GNU_SOURCE
 #include "loader.h"
@@ -15,6 +12,8 @@
 
 #include "core/readable.h"
 
+/* The way to libc's dlvsym leads through here before a sanitizer's runtime is up (next.c): no
+ * instrumentation, and no string function that a sanitizer might have put its own in front of. */
 VS_NO_SANITIZE static bool same(const char *a, const char *b)
 {
     while (*a != '\0' && *a == *b)

@@ -4,9 +4,6 @@
  * No export of ours could: a library that is loaded with local visibility, as Python loads them, has its
  * functions out of the global scope, and where two versions of it are loaded each caller has its own.  A slot
  * of the object's GOT is bound to the right one, which becomes the real function.
- *
- * A slot of the PLT that is not bound yet leads into its own object.  Called through, it would write the real
- * function into the slot; so that function is looked up first, as the object would find it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -47,6 +44,8 @@ static int note_path(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
+/* A slot of the PLT that is not bound yet leads into its own object.  Called through, it would write the real
+ * function into the slot; so that function is looked up first, as the object would find it. */
 static void bind_slot(const struct vs_got_slot *slot, void *context)
 {
     struct rebind *r = context;
