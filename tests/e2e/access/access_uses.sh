@@ -34,14 +34,6 @@ expect_sql "SELECT count(*) FROM block_use u JOIN allocation a USING(alloc_seq) 
 expect_sql "SELECT group_concat((size_bytes / 1024) || ':' || ifnull(end_step, '-'), ' ') FROM (SELECT * FROM block_use WHERE size_bytes < 20480 ORDER BY size_bytes)" \
     '4:3 8:- 12:3 16:3'
 
-used reuse <<END
-2048|2|1|1|1|two|two|none|1|
-2048|0|0||||||0|
-END
-used unload <<END
-4|3|1|1|1|two|two|none|1|
-8|3|1|1|1|struct|struct|none|1|
-END
 used maps <<END
 4096|1|1|1|1|map|map|none|65|
 6144|1|1|1|1|map|map|none|65|

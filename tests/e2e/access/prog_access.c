@@ -108,35 +108,6 @@ static void params(void)
     OK(cuLibraryUnload(library));
 }
 
-/* ---- the same address, one block after the other; the end of one is no address in it ---- */
-
-static void reuse(void)
-{
-    CUdeviceptr a = block(2 * MIB), b;
-    launch_two(a, a);
-    launch_two(a, a);
-    OK(cuMemFree(a));
-    b = block(2 * MIB);
-    printf("%s\n", a == b ? "same" : "other");
-    launch_two(a + 2 * MIB, a - 1);
-    OK(cuMemFree(b));
-}
-
-/* ---- handles that come to mean something else ---- */
-
-static void unload(void)
-{
-    CUdeviceptr a = block(4 * KIB), b = block(8 * KIB);
-    unsigned n = 7;
-    uint64_t words[8] = {[7] = b};
-    for (int i = 0; i < 3; i++) {
-        launch(two, NULL, (void *[]){&a, &n, &a});
-        launch(structure, NULL, (void *[]){&n, words});
-        OK(cuModuleUnload(module));
-        load();
-    }
-}
-
 /* ---- tensor maps ---- */
 
 static void maps(void)
@@ -396,11 +367,10 @@ static void killed(void)
 
 int main(int argc, char **argv)
 {
-    static const struct part parts[] = {{"params", params},     {"reuse", reuse},         {"unload", unload},
-                                        {"maps", maps},         {"copies", copies},       {"graphs", graphs},
-                                        {"lists", lists},       {"leftover", leftover},   {"waste", waste},
-                                        {"reaching", reaching}, {"recapture", recapture}, {"many", many},
-                                        {"killed", killed}};
+    static const struct part parts[] = {{"params", params}, {"maps", maps},         {"copies", copies},
+                                        {"graphs", graphs}, {"lists", lists},       {"leftover", leftover},
+                                        {"waste", waste},   {"reaching", reaching}, {"recapture", recapture},
+                                        {"many", many},     {"killed", killed}};
     begin();
     load();
     return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
