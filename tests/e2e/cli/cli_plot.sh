@@ -5,21 +5,16 @@
 make_db long.db --steps 400
 make_db short.db --fast --devices 2
 
-# the greatest value in the script is the run's peak, whatever the width
-for size in 480x480 1600x640 3001x500; do
-    "$V" plot long.db -o w.gp --size=$size || no "plot --size=$size"
-    python3 - <<'PY' || no "peak hidden at $size"
+# the greatest value in the script is the run's peak (at every width: test_columns.c)
+"$V" plot long.db -o w.gp --size=1600x640 || no "plot --size"
+python3 - <<'PY' || no "the peak is hidden"
 import re, sqlite3
-db = sqlite3.connect("long.db")
-want = {k: b for k, b in db.execute("SELECT kind, peak_bytes FROM peak WHERE device = 0")}
+want = dict(sqlite3.connect("long.db").execute("SELECT kind, peak_bytes FROM peak WHERE device = 0"))
 rows = re.search(r"\$curve_0 << EOD\n#.*\n([^E]*)EOD", open("w.gp").read()).group(1)
 rows = [tuple(map(float, l.split())) for l in rows.splitlines()]
 assert abs(max(r[1] for r in rows) - want["allocated"] / 2**30) < 1e-6
 assert abs(max(r[3] for r in rows) - want["reserved"] / 2**30) < 1e-6
-assert all(r[2] <= r[1] and r[4] <= r[3] for r in rows)
-assert rows == sorted(rows, key=lambda r: r[0])
 PY
-done
 # a picture says whose allocator it shows, of each device
 make_db arena.db --devices 2 --arena
 "$V" plot arena.db -o arena.gp || no "a run on the arena"
