@@ -1,13 +1,8 @@
 #!/bin/bash
 # Whatever a phase, library, host, command or file is called, no command prints a byte of it that acts, or as a line of its own; --json
 # gives it back.
-set -u
-BUILD=${BUILD:?the build directory}
-SRC=$(cd "$(dirname "$0")/../../.." && pwd)
-D=$(mktemp -d)
-trap 'rm -rf "$D"' EXIT
-cd "$D" || exit 1
-python3 - "$SRC" "$BUILD/bin/vramscope" <<'PY' || exit 1
+. "$(dirname "$0")/../lib/command.bash"
+python3 - "$SRC" "$V" <<'PY' || exit 1
 import base64, json, lzma, os, re, sqlite3, subprocess, sys, zlib
 
 src, vramscope = sys.argv[1:]
