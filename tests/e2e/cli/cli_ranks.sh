@@ -87,7 +87,7 @@ PY
 
 # ---- a job of many files: 1000 in tests/run.sh full, where its time is looked at ----
 
-ranks=96
+ranks=40
 ! in_full || ranks=1000
 python3 - "$SRC" $ranks <<'PY' || exit 1
 """RANKS of eighths as many hosts: eight databases, copied, and each told its place."""
