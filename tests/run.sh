@@ -412,7 +412,6 @@ if wanted full; then
     step "full: whatif's threads under the thread sanitizer" whatif_threads
     FULL=1 step "full: every version of PyTorch" tests/full/versions.py
     step "full: programs in bf16 as predicted" tests/full/types_predicted.sh
-    step "full: attention in Python in bf16 as predicted" tests/full/types_written.sh
     step "full: dry runs in bf16 as predicted" tests/full/types_dry.sh
     long "full: the page of a long recording" 10000000 tests/full/view_big.py COUNT
 fi

@@ -1,5 +1,6 @@
-"""types_program.py MODEL WHAT LOG - trains MODEL (gpt, cnn, mlp) on the CPU for types_predicted.sh: as it is, in WHAT = base; under
-autocast; in bf16.  LOG, but of bf16, gets the element type and shape of each tensor that an operation gave."""
+"""types_program.py MODEL WHAT LOG - trains MODEL on the CPU for types_predicted.sh: base, under autocast, in bf16, or plain, which is base without
+LOG.  LOG gets the element type and shape of each tensor that an operation gave in base and autocast.
+"""
 import json
 import sys
 import time
@@ -11,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
 name, what, path = sys.argv[1:4]
-rows = []
+rows, WIDTH, WORDS = [], 256, 3000
 
 
 class Log(TorchDispatchMode):
@@ -81,6 +82,30 @@ class MLP(nn.Module):
         return self.head(x)
 
 
+def written():
+    """Models of Hugging Face's whose attention is written in Python."""
+    import transformers as T
+
+    eager = {"attn_implementation": "eager"}
+    return {
+        "bloom": lambda: T.BloomForCausalLM(T.BloomConfig(vocab_size=WORDS, hidden_size=WIDTH, n_layer=4, n_head=8)),
+        "mpt": lambda: T.MptForCausalLM(T.MptConfig(vocab_size=WORDS, d_model=WIDTH, n_layers=4, n_heads=8, max_seq_len=512)),
+        "bert": lambda: T.BertForMaskedLM(T.BertConfig(vocab_size=WORDS, hidden_size=WIDTH, num_hidden_layers=4, num_attention_heads=8, intermediate_size=4 * WIDTH, **eager)),
+        "llama": lambda: T.LlamaForCausalLM(T.LlamaConfig(vocab_size=WORDS, hidden_size=WIDTH, intermediate_size=700, num_hidden_layers=4, num_attention_heads=8,
+                                                          num_key_value_heads=8, **eager)),
+        "gptj": lambda: T.GPTJForCausalLM(T.GPTJConfig(vocab_size=WORDS, n_embd=WIDTH, n_layer=4, n_head=8, rotary_dim=16, **eager)),
+        "codegen": lambda: T.CodeGenForCausalLM(T.CodeGenConfig(vocab_size=WORDS, n_embd=WIDTH, n_layer=4, n_head=8, rotary_dim=16)),
+    }[name]()
+
+
+def make():
+    if name in ("gpt", "cnn", "mlp"):
+        return {"gpt": GPT, "cnn": CNN, "mlp": MLP}[name]()
+    net = written()
+    net.config.use_cache = False
+    return net.train()
+
+
 def data():
     if name == "gpt":
         return torch.randint(0, 4096, (8, 256)), torch.randint(0, 4096, (8, 256))
@@ -89,25 +114,32 @@ def data():
     return torch.randn(4096, 512), torch.randint(0, 100, (4096,))
 
 
+def loss_of(net):
+    if hasattr(net, "config"):
+        ids = torch.randint(3, WORDS, (2, 320))
+        return net(input_ids=ids, labels=ids).loss
+    x, y = data()
+    x = x.bfloat16() if what == "bf16" and x.is_floating_point() else x
+    with torch.autocast("cpu", torch.bfloat16, enabled=what == "autocast"):
+        out = net(x)
+    return F.cross_entropy(out.flatten(0, -2).float(), y.flatten())
+
+
 def train():
-    net = {"gpt": GPT, "cnn": CNN, "mlp": MLP}[name]()
+    torch.manual_seed(0)
+    net = make()
     if what == "bf16":
         net = net.bfloat16()
     optimizer = torch.optim.AdamW(net.parameters(), foreach=True)
-    for _ in range(4):
-        x, y = data()
-        x = x.bfloat16() if what == "bf16" and x.is_floating_point() else x
-        with torch.autocast("cpu", torch.bfloat16, enabled=what == "autocast"):
-            out = net(x)
-        loss = F.cross_entropy(out.flatten(0, -2).float(), y.flatten())
-        del out
+    for _ in range(3):
+        loss = loss_of(net)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         del loss
 
 
-if what == "bf16":
+if what in ("bf16", "plain"):
     train()
 else:
     with Log():

@@ -16,7 +16,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "prog.h"
 
@@ -238,6 +237,5 @@ int main(int argc, char **argv)
                                         {"ending", ending},     {"references", references}};
     begin();
     OK(cuCtxGetCurrent(&primary));
-    alarm(15);
     return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
 }

@@ -144,7 +144,7 @@ static int one_child(const char *function, unsigned call)
         snprintf(fault, sizeof fault, "%s:%u=%d", function, call, expected);
         setenv("SIMCUDA_FAIL", fault, 1);
         random_state = 1 + call;
-        alarm(10);
+        alarm(120);
         play();
         _exit(0);
     }

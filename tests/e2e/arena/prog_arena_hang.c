@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "arena/torch/abi.h"
 #include "prog.h"
@@ -235,6 +234,5 @@ int main(int argc, char **argv)
     begin();
     find_functions();
     OK(cuCtxGetCurrent(&primary));
-    alarm(15);
     return play_part(argc, argv, parts, sizeof parts / sizeof *parts);
 }

@@ -211,7 +211,7 @@ static void child(void)
         fflush(stdout);
         pid_t pid = fork();
         if (pid == 0) {
-            alarm(5);
+            alarm(120);
             i % 2 ? exit(7) : _exit(7);
         }
         CHECK(waitpid(pid, &status, 0) == pid);

@@ -167,7 +167,7 @@ static void forked(void)
         pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0) {
-            alarm(5);
+            alarm(120);
             child(p);
         }
         CHECK(waitpid(pid, &status, 0) == pid);

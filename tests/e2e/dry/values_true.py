@@ -1,9 +1,11 @@
-"""values_true.py - each case runs on the CPU and on the device of a dry run: both must give the same, and no line of facts may come."""
+"""values_true.py - each case runs on the CPU and on the device of a dry run: both must give the same, and no line of facts may come.
+Before that a rank that is alone exchanges: MEETING is a file for it."""
 
 import os
 import random
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 
 CASES = {}
@@ -158,7 +160,22 @@ def random_program(seed, to):
     return there
 
 
+def collectives():
+    dist.init_process_group("nccl", init_method="file://" + os.environ["MEETING"], rank=0, world_size=1)
+    counts = torch.tensor([3, 4], device="cuda")
+    dist.all_reduce(counts)
+    parts, whole = [torch.empty_like(counts)], torch.empty_like(counts)
+    dist.all_gather(parts, counts)
+    dist.all_gather_into_tensor(whole, counts)
+    dist.broadcast(whole, 0)
+    print(counts.tolist(), parts[0].tolist(), whole.tolist())
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
+    model(torch.zeros(2, 4, device="cuda")).sum().backward()
+    dist.destroy_process_group()
+
+
 def main():
+    collectives()
     facts, failed = os.environ["VRAMSCOPE_DRY_FACTS"], 0
     for seed in range(100):
         CASES[f"seed {seed}"] = lambda to, seed=seed: random_program(seed, to)
