@@ -1,7 +1,5 @@
 """access.py LOG - a training that writes down what it gives to the device, for access.sh: in one step the storages of each operation,
-and blocks that are planted (never used, freed late, allocated early, idle, in a CUDA graph).
-
-A line of LOG is a JSON list: what, then its values. Times are CLOCK_MONOTONIC.
+and blocks that are planted (never used, freed late, allocated early, idle, in a CUDA graph). Times are CLOCK_MONOTONIC.
 """
 import json
 import sys

@@ -1,6 +1,6 @@
 #!/bin/bash
-# access.sh TREE OUT - the access ledger on a GPU: the storages that a training step's operations are given are seen as used, planted
-# blocks are what they are, replays of a CUDA graph count.
+# access.sh TREE OUT - the access ledger on a GPU: storages that a step's operations are given are seen as used, planted blocks are
+# what they are, replays of a CUDA graph count.
 . "$(dirname "$0")/gpu.bash"
 need
 status=0

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
-# answers.sh TREE OUT - the recordings behind README's picture and docs/answers.md: a Llama of 1.2 billion parameters
-# (answers/train.py), recorded in six ways, and PyTorch's own snapshot of it.
-#
-# OUT gets NAME.db, NAME.log, snapshot.pickle. TREE needs the loss's kernels, the GPU 139 GiB; two minutes. ANSWERS_PARTS says which
-# runs.
+# answers.sh TREE OUT - the recordings behind README's picture and docs/answers.md: answers/train.py, recorded in six ways (NAME.db,
+# NAME.log), and PyTorch's own snapshot of it. TREE needs the loss's kernels, the GPU 139 GiB; two minutes. ANSWERS_PARTS: these runs
+# alone.
 . "$(dirname "$0")/gpu.bash"
 need transformers
 cd "$here/answers" || exit 1

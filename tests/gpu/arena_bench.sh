@@ -4,11 +4,11 @@
 #     stress   kernels fill and check every block: without the arena, with it, as PyTorch allocates; reuse that is planted must be found
 #     tensors  the same with PyTorch's tensors and record_stream
 #     pairs    what an allocation and its free cost the host
-#     table    one training under each allocator: live, reserved, driver calls, step time
+#     table    one training under each allocator
 #     sweep    peaks and speed over sequence lengths: sweep.tsv, which scripts/arena_sweep_plot.sh draws
 #
-# ARENA_PARTS: these alone. ARENA_SECONDS: for everything (560). Needs gcc, g++, CUDA's headers, transformers. DRIVER=DIR takes the
-# driver from DIR (the simulated one), QUICK=1 makes the C parts tiny: then the rest is left out.
+# ARENA_PARTS: these alone. ARENA_SECONDS: for everything (560). Needs gcc, g++, CUDA's headers, transformers. DRIVER=DIR (the
+# simulated driver) and QUICK=1: the C parts alone, tiny.
 . "$(dirname "$0")/gpu.bash"
 parts=" ${ARENA_PARTS:-stress tensors pairs table sweep} "
 limit=${ARENA_SECONDS:-560}

@@ -1,7 +1,5 @@
-"""Two GPUs: training with DistributedDataParallel, collectives, copies between the GPUs; every word that arrives is checked.
-
-    torchrun --nproc-per-node 2 arena_ddp.py --facts FACTS.json [--steps N]    FACTS gets losses and step times of rank 0
-    arena_ddp.py --copies
+"""arena_ddp.py --facts FACTS.json [--steps N] (by torchrun) | --copies - two GPUs: DistributedDataParallel, collectives, copies
+between the GPUs; every word that arrives is checked.
 """
 import argparse
 import json

@@ -1,9 +1,7 @@
 #!/bin/bash
 # arena_ddp.sh TREE OUT - two GPUs under the arena: DistributedDataParallel over NCCL gives the losses that it gives without,
-# collectives and copies carry the right words, both ranks are recorded.
-#
-# Each job with PyTorch's allocator and with the arena, NCCL sharing memory by cuMem and by CUDA IPC (NCCL_CUMEM_ENABLE=0). OUT gets
-# ddp.tgz. Two minutes; exit 77 without two GPUs.
+# collectives and copies carry the right words, both ranks are recorded. NCCL shares memory by cuMem and by CUDA IPC
+# (NCCL_CUMEM_ENABLE=0). Two minutes; exit 77 without two GPUs.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out"

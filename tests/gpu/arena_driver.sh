@@ -1,8 +1,8 @@
 #!/bin/bash
-# arena_driver.sh TREE OUT - the arena beside the real driver: the same answers (answers.c), memory shared with a process that has the arena or not (ipc.c),
-# captures, a full device, a reset (life.c); and the fact about the device that the arena rests on (aliases.c).
+# arena_driver.sh TREE OUT - the arena beside the real driver: the same answers (answers.c), memory shared with a process that has the
+# arena or not (ipc.c), captures, a full device, a reset (life.c); and the fact about the device that the arena rests on (aliases.c).
 #
-# Needs gcc and CUDA's headers (CUDA_HOME); DRIVER=DIR: a folder with another libcuda.so.1 (the simulated one). A minute. Ends with "N passed, N failed"; exit 77 without a GPU.
+# Needs gcc and CUDA's headers (CUDA_HOME); DRIVER=DIR: a folder with another libcuda.so.1 (the simulated one). A minute.
 . "$(dirname "$0")/gpu.bash"
 here=$here/arena
 cd "$out" || exit 2

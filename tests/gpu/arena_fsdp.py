@@ -1,11 +1,9 @@
 """Two GPUs train one model with FSDP under each allocator: memory goes between the collectives' stream and the computation's.
 
     arena_fsdp.py TREE OUT [--rounds N] [--seconds N] [--only CONFIGURATIONS]
-    arena_fsdp.py --work (started by it, once for each rank)
 
-Configurations take turns, a round each; the first round is not counted. In "arena-nowaits" no stream is ever made to wait for
-memory. A line for each: the step's median, least and greatest of the rounds' medians, peaks of rank 0. --cpu: a tiny model, to try
-the script.
+Configurations take turns; the first round is not counted. In "arena-nowaits" no stream is ever made to wait for memory. A line for
+each: the step's median, least and greatest of the rounds' medians, peaks of rank 0. --cpu: a tiny model.
 """
 import argparse
 import json

@@ -1,13 +1,11 @@
 /*
- * arena_pairs.c - what an allocation and its free cost the host, from whatever serves them, at several
- * thread counts.
+ * arena_pairs.c - what an allocation and its free cost the host, at several thread counts.
  *
  *     arena_pairs async|torch|plain [ROUNDS [SECONDS [MOST [THREADS]]]]
  *
  * async: cuMemAllocAsync on a stream of each thread's own; torch: vramscope_torch_malloc of the preloaded
  * library; plain: cuMemAlloc. Each thread turns over 64 blocks of 512 B to 8 MiB that come from what is
- * cached; nothing is launched. MOST pairs a round, 0.2 s apart, so that what records them keeps up. Medians
- * of the rounds, with least and greatest.
+ * cached. MOST pairs a round, 0.2 s apart, so that what records them keeps up.
  */
 #define _GNU_SOURCE
 #include "arena_torch.h"

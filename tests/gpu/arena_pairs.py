@@ -1,6 +1,4 @@
-"""arena_pairs.py [ROUNDS [SECONDS]] - the loop of arena_pairs.c on PyTorch's own caching allocator: arena_torch_pairs.cpp, built
-against PyTorch's headers.
-"""
+"""arena_pairs.py [ROUNDS [SECONDS]] - builds arena_torch_pairs.cpp against PyTorch's headers, and runs it."""
 import ctypes
 import os
 import statistics

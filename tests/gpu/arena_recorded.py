@@ -1,7 +1,7 @@
-"""arena_recorded.py DB... - peaks and calls of the driver, as recordings of the arena's measurements say them; JSON, a line a file.
+"""arena_recorded.py DB... - peaks and calls of the driver, as recordings of the arena's measurements say them.
 
 calls_per_1000: the driver's calls for memory per 1000 blocks allocated or freed, in the last third of these. The arena counts its
-own; of others the recorded calls count.
+own.
 """
 import json
 import sqlite3

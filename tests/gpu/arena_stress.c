@@ -1,16 +1,16 @@
 /*
- * arena_stress.c - device memory under a workload in which a block that is reused too early shows as a wrong
+ * arena_stress.c - a workload in which a block of device memory that is reused too early shows as a wrong
  * word.
  *
  *     arena_stress [--seconds N] [--ops N] [--threads N] [--streams N] [--largest MIB] [--live MIB]
  *                  [--seed N] [--plant late|race] [--by driver|torch]
  *
  * A kernel fills each block with words of its own. It is used on several streams, copied, handed to other
- * threads, checked by a kernel and freed: on its last stream, on one that waits, or by cuMemFree. Nobody
- * else waits for the device. --by torch allocates as PyTorch does. --plant shows that a wrong reuse is seen:
- * `late` checks some blocks after their free, `race` frees some while another stream has yet to check them.
+ * threads, checked by a kernel and freed: on its last stream, on one that waits, or by cuMemFree. --plant
+ * shows that a wrong reuse is seen: `late` checks some blocks after their free, `race` frees some while
+ * another stream has yet to check them.
  *
- * Exit status 0: every word was right; 1: some were not; 3: the driver refused something.
+ * Exit status 1: a word was wrong; 3: the driver refused something.
  */
 #define _GNU_SOURCE
 #include "arena_torch.h"

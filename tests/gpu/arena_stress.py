@@ -1,10 +1,7 @@
 """Tensors on several streams, each with words of its own: one that is reused too early is found by its words.
 
-    arena_stress.py [--seconds N] [--threads N] [--streams N] [--largest MIB] [--live MIB] [--seed N] [--plant]
-
 A tensor is dropped while other streams, which record_stream told the allocator, still work on it; some are freed by threads of a
-backward. --plant leaves record_stream out for some. Exit status 0: all words were right; 1: some were not; 2: it went wrong
-otherwise.
+backward. --plant leaves record_stream out for some. Exit status 1: some words were wrong; 2: it went wrong otherwise.
 """
 import argparse
 import math

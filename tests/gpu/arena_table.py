@@ -1,9 +1,6 @@
-"""The table: how much memory a training takes from the device, and how long it takes, under each allocator.
+"""What a training (arena_train.py) takes under each allocator, and how long: a cycle of steps in turn, in another order each round.
 
-    arena_table.py TREE OUT [--workloads single,multi,varied,light,lengths] [--only CONFIGURATIONS] [--cycles N] [--seconds N]
-    arena_table.py --table OUT/table.json
-
-All run the training of arena_train.py, a cycle of steps in turn, in another order each round. Columns:
+    arena_table.py TREE OUT [OPTION...] | --table OUT/table.json
 
     live        the greatest sum of living blocks, each rounded up to 512 bytes, as the allocator counts them
     reserved    the most that it held: PyTorch's counter (of cudaMallocAsync: its pool's high-water mark), or the arena's chunks
@@ -213,7 +210,7 @@ def table(results):
 
 
 def parse():
-    p = argparse.ArgumentParser(usage=__doc__.split("\n")[2].strip())
+    p = argparse.ArgumentParser()
     p.add_argument("tree", nargs="?")
     p.add_argument("out", nargs="?")
     p.add_argument("--workloads", default="single,multi,varied,light")

@@ -1,6 +1,4 @@
-"""arena_torch.py [NAME...] - what a program may do with PyTorch's allocator, a function each, with any allocator: runs those named, or
-all but `compiled`.
-"""
+"""arena_torch.py [NAME...] - what a program may do with PyTorch's allocator, a function each: those named, or all but `compiled`."""
 
 import gc
 import sys

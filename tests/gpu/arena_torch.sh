@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# arena_torch.sh TREE OUT - PyTorch on the arena does what a program may do with an allocator (arena_torch.py). Two minutes. (Equal
-# losses: torch_versions.sh, on two GPUs arena_ddp.sh.)
+# arena_torch.sh TREE OUT - PyTorch on the arena does what a program may do with an allocator (arena_torch.py). Two minutes.
 python=python3
 . "$(dirname "$0")/gpu.bash"
 log=$out/arena_torch.log

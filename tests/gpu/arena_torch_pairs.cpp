@@ -1,6 +1,6 @@
 /*
- * arena_torch_pairs.cpp - the loop of arena_pairs.c on PyTorch's own caching allocator, for arena_pairs.py.
- * The allocator is entered below the tensor, by raw_alloc_with_stream and raw_delete.
+ * arena_torch_pairs.cpp - the loop of arena_pairs.c on PyTorch's own caching allocator, entered below the
+ * tensor, for arena_pairs.py.
  */
 #include <c10/cuda/CUDACachingAllocator.h>
 

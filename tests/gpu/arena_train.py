@@ -1,6 +1,5 @@
-"""A training that is hard on an allocator, in one process, told over its standard input when to go on.
-
-    arena_train.py --workload single|varied|lengths|light|multi [--device cpu --small]
+"""A training that is hard on an allocator, told over its standard input when to go on: each line "go" runs a cycle and is answered by
+a line of JSON.
 
     single   one decoder; lengths change, one to four micro-batches, an evaluation after every third step. A cycle of ten steps repeats itself
     varied   the same, but no cycle is like another one
@@ -8,7 +7,6 @@
     light    single with a model so small that the host's calls decide how long a step takes
     multi    ten decoders, each on a stream of its own; batches come from an eleventh. A cycle repeats itself
 
-Says {"ready": ...} once PyTorch is imported. Each line "go" runs a cycle and is answered by a line of JSON; any other line ends it.
 Losses are the same from run to run, whoever allocates.
 """
 import argparse

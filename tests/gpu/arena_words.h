@@ -2,8 +2,8 @@
  * arena_words.h - device memory filled with words that say whose they are, and checked by the device.
  *
  * Kernels are in PTX, so that they run on any GPU and are ordered by streams alone. What a check finds goes
- * to a variable of the module, since it must not lie in memory of the allocator under test. Where the driver
- * runs no kernels (the simulated one), the host does the same through copies.
+ * to a variable of the module, not to memory of the allocator under test. On the simulated driver the host
+ * does the same through copies.
  */
 #ifndef TESTS_GPU_ARENA_WORDS_H
 #define TESTS_GPU_ARENA_WORDS_H

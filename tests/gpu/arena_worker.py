@@ -1,12 +1,12 @@
-"""arena_worker.py - the allocators that are compared, and processes under each that take turns.
+"""arena_worker.py TREE NAME DATABASE PROGRAM... - becomes that program, under the allocator NAME; as a module, processes under each
+allocator that take turns.
 
-    arena_worker.py TREE NAME DATABASE PROGRAM...    becomes that program, under the allocator NAME
+native, expandable and async are PyTorch's own; nocache is PyTorch without any; arena is `vramscope run --allocator=arena`;
+nocache-arena is nocache with the arena under cudaMalloc. "+recorded" runs PyTorch's own under `vramscope run`, "+quiet" the arena
+without recording and without the phases' hooks.
 
-native, expandable and async are PyTorch's own; nocache is PyTorch without any; arena is `vramscope run --allocator=arena`; nocache-arena is nocache with the arena
-under cudaMalloc. "+recorded" runs PyTorch's own under `vramscope run`, "+quiet" the arena without recording and without the phases' hooks: what records is compared
-with what records.
-
-A Worker reads commands from its standard input and answers each with lines of JSON. All are started at once, since importing PyTorch takes longer than what is measured.
+All Workers are started at once, since importing PyTorch takes longer than what is measured; each answers commands with lines of
+JSON.
 """
 import json
 import os

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""bench_ce.py LIBRARY OUT.tsv [--shape N,H,V[,PERCENT IGNORED]]... [--kinds random,peaked] [--only REGEX] [--seconds 420] [--memory-of
-DB NOTES]
-bench_ce.py LIBRARY --memory NOTES [...]     the same methods once each, to be recorded: under `vramscope run`
-bench_ce.py LIBRARY --warm NOTES [...]       calls each compiled method once: fills the caches on disk
-bench_ce.py --families [--only REGEX]        seconds, a tab and a REGEX for --only, a line for each process that --warm wants
-bench_ce.py --markdown OUT.tsv               the tables of docs/measurements/cross_entropy.md
+"""bench_ce.py LIBRARY OUT.tsv [--shape N,H,V[,PERCENT IGNORED]]... [OPTION...]     times and errors
+    LIBRARY --memory NOTES [...]     the methods once each, under `vramscope run`; --memory-of DB NOTES then reads the recording
+    LIBRARY --warm NOTES [...]       calls each compiled method once: fills the caches on disk
+    --families [--only REGEX]        seconds, a tab and a REGEX for --only, a line for each process that --warm wants
+    --markdown OUT.tsv               the tables of docs/measurements/cross_entropy.md
 
 The linear cross-entropy, ours and its peers: loss and all gradients in bf16. A time is of CUDA events around one call after a rest.
-Methods take turns within a round, each round beginning with another one, so that a card that lowers its clock does so for all;
-"GEMM alone", as many operations by PyTorch, is one of them. Compiling and the errors against fp64 come before. When time is up
-(SIGTERM) what was measured is written. --device cpu is for trying the program.
+Methods take turns in a round, each round beginning with another one, as a card may lower its clock; "GEMM alone", as many
+operations by PyTorch, is one of them.
 """
 import argparse
 import gc

@@ -2,9 +2,9 @@
 # bench_ce.sh TREE OUT [OPTION...] - the linear cross-entropy beside its peers on a GPU: times, memory, errors. OPTIONs go to
 # bench_ce.py.
 #
-# OUT gets bench_ce.tsv and bench_ce.txt (all that was printed, the Markdown tables last). BENCH_CE_PEERS: a directory that pip
-# installed the peers of bench_ce_peers.txt to, or a .tar.xz of it; one that is missing is a row that says so. BENCH_CE_SECONDS: for
-# everything (470), a fifth each at most for compiling and for the recording. TREE's kernels were built with nvcc.
+# OUT gets bench_ce.tsv and bench_ce.txt (the Markdown tables last). BENCH_CE_PEERS: a directory that pip installed the peers of
+# bench_ce_peers.txt to, or a .tar.xz of it; one that is missing is a row that says so. BENCH_CE_SECONDS: for everything (470), a
+# fifth each at most for compiling and for the recording. Needs TREE's kernels.
 set -u
 shopt -s nullglob
 [ $# -ge 2 ] || { echo "usage: bench_ce.sh TREE OUT [OPTION...]" >&2; exit 2; }

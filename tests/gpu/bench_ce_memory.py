@@ -1,8 +1,8 @@
 """What each method takes beyond its inputs and gradients: recorded by vramscope, PyTorch's counters beside it.
 
-record() runs under `vramscope run`: a range around a method's first call, and one around a later call from an emptied cache. read()
+record() runs under `vramscope run`: a range around a method's first call, and around a later one from an emptied cache. read()
 takes from the database the peak inside, minus what was live when it began and the gradients that the call leaves. The framework's
-part must equal PyTorch's counters to the byte; what is taken outside PyTorch (cuBLAS, Triton) is in the recording alone.
+part must equal PyTorch's counters to the byte; cuBLAS's and Triton's is in the recording alone.
 """
 import gc
 import json

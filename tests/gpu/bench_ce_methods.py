@@ -2,8 +2,7 @@
 documentation says.
 
 An entry of METHODS is a `build(case)`: its object is called for one loss with all gradients, which it keeps until `release`;
-`gradient_bytes` is what of them the call allocates. What is not there raises Absent with the reason, which becomes the method's
-row.
+`gradient_bytes` is what of them the call allocates. What is not there raises Absent.
 """
 import importlib
 import importlib.metadata

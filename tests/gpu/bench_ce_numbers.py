@@ -1,8 +1,7 @@
-"""What the linear cross-entropy is measured on, and how right an answer is: shapes, inputs, fp64, relative errors.
+"""What the linear cross-entropy is measured on, and how right an answer is.
 
 `random`: normal hidden states, a nearly flat softmax. `peaked`: labels as frequent as words are (Zipf), hidden states that point at
-their label's row by as much as makes the mean loss PEAKED_LOSS: nearly all of the gradient is in few places. The reference is in
-fp64, some tokens at a time.
+their label's row by as much as makes the mean loss PEAKED_LOSS: nearly all of the gradient is in few places.
 """
 import torch
 

@@ -1,5 +1,5 @@
 """Rows of bench_ce: the tab-separated file, what is printed, the Markdown of docs/measurements/cross_entropy.md. Bytes are bytes,
-times milliseconds, an empty field is unknown; lines with # say what it was measured on. Nothing here needs PyTorch.
+times milliseconds, an empty field is unknown.
 """
 import re
 import statistics

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""bench_ce_ways.py LIBRARY [OPTION...] [TOKENS,HIDDEN,VOCABULARY[,PERCENT IGNORED]...]: plans, whose products, and options of the loss beside each other.
+"""bench_ce_ways.py LIBRARY [OPTION...] [TOKENS,HIDDEN,VOCABULARY[,PERCENT IGNORED]...]: plans, whose products, and options of the loss
+beside each other.
 
-Loss and both gradients in bf16 by bench_ce.py's clock, by turns in one process, in another order each round: another build of the library (--before) and each of
-WAYS. A line a way: ms, median, least and how often; in brackets the median of its time over the first way's in the same round; errors against fp64 where they
-are asked for. A way whose second run has other bits is named, and makes the exit status 1.
+Loss and both gradients in bf16 by bench_ce.py's clock, in another order each round: another build of the library (--before) and
+each of WAYS. A line a way: ms, median, least and how often; in brackets the median of its time over the first way's in the same
+round. A way whose second run has other bits makes the exit status 1.
 """
 import argparse
 import random

@@ -1,10 +1,10 @@
-"""The models whose training steps are timed or recorded: each a function that returns the function that trains one step, by make().
+"""The models whose training steps are timed or recorded: make() gives the function that trains one step.
 
     gpt     a decoder like nanoGPT's, bf16: the GPU is what takes the time
     small   a smaller decoder, fp32: the host is
     cnn     separable convolutions, whose images have another size in every step: blocks that never fit what is cached
     vit, gpt2      torchvision's and transformers'; nothing was tuned on these and the next two
-    cells, unet    many small operations: LSTM cells, a U-Net of group norms
+    cells, unet    many small operations
     ddp, fsdp      the decoder of `small` over the ranks that the environment names
 """
 import torch

@@ -1,8 +1,4 @@
-"""The programs of bytes.sh, and the table that it prints.
-
-    bytes.py train MODEL STEPS DEVICE    trains a model of bench_models.py
-    bytes.py table NAME FILE             the file's bytes an event
-"""
+"""bytes.py train MODEL STEPS DEVICE | table NAME FILE: the file's bytes an event"""
 import os
 import sqlite3
 import sys

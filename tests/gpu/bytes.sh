@@ -1,6 +1,6 @@
 #!/bin/bash
 # bytes.sh TREE OUT - prints what an event takes on disk, with the access ledger and without, in recordings of MODELS of
-# bench_models.py (STEPS each, AT_ONCE beside each other). No test.
+# bench_models.py (STEPS each, AT_ONCE at a time). No test.
 . "$(dirname "$0")/gpu.bash"
 device=${DEVICE:-cuda}
 [ "$device" = cpu ] || need

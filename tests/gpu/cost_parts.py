@@ -1,16 +1,17 @@
-"""cost_parts.py turns OUT.json MODEL [OPTION...] | table OUT.json... - what the parts of `vramscope run` cost a training step (cost_parts.sh).
+"""cost_parts.py turns OUT.json MODEL [OPTION...] | table OUT.json... - what the parts of `vramscope run` cost a training step
+(cost_parts.sh).
 
 `turns` runs under `vramscope run`. In each round every configuration trains --turn steps, in an order that is drawn:
 
-    off       nothing: paused, and what is put around modules' calls is taken out; what finds phases returns at once
+    off       paused, and what is put around modules' calls is taken out
     events    recorded as with VRAMSCOPE_STACKS=driver, without what is put around modules' calls
     all       all that `vramscope run` does
     access    and the access ledger, under `vramscope run --access`
     history, history-all    off, but PyTorch records its own memory history, with Python frames, or with those of C++ too
 
-The host's time ends when the last work is enqueued, wall time when the GPU has done it. The table has medians of the rounds' ratios to `off`, with 95 % intervals;
-a cost that is rare and large shows in the ratio of the sums alone. Exit status 1 on a GPU where a default recording (`all`, without --access or STACKS) takes more
-than 1.03 of the host's time, or `events` more than 1.010 of wall time, or its interval reaches 1.015.
+The host's time ends when the last work is enqueued. The table has medians of the rounds' ratios to `off`, with 95 % intervals; a
+rare and large cost shows in the ratio of the sums. Exit status 1 on a GPU where a default recording (`all`, without --access or
+STACKS) takes more than 1.03 of the host's time, or `events` more than 1.010 of wall time, or its interval reaches 1.015.
 """
 import argparse
 import ctypes

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# cost_parts.sh TREE OUT - what `vramscope run` costs a training step, inside one process (cost_parts.py has the configurations and the targets).
+# cost_parts.sh TREE OUT - what `vramscope run` costs a training step, inside one process (cost_parts.py has the configurations and
+# the targets).
 #
-# MODELS: what CONFIGS cost each; ACCESS_MODELS: what the access ledger adds; RANKED_MODELS (ddp, fsdp): rank 0 of two, on two GPUs. ROUNDS=220 of TURN=1 steps take
-# half a minute a model. STACKS=all also walks the native frames of each block. TREE: an installed vramscope. OUT: figures. Exit 77 without a GPU.
+# MODELS: what CONFIGS cost each; ACCESS_MODELS: what the access ledger adds; RANKED_MODELS (ddp, fsdp): rank 0 of two, on two GPUs.
+# ROUNDS=220 of TURN=1 steps take half a minute a model. STACKS=all also walks the native frames of each block.
 . "$(dirname "$0")/gpu.bash"
 device=${DEVICE:-cuda}
 [ "$device" = cpu ] || need

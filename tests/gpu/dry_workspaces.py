@@ -1,9 +1,9 @@
 """What dry_workspaces.sh runs beside dry_workspaces_ask.c, which asks cuDNN.
 
     dry_workspaces.py libraries                     cuDNN's version with the card's name; where PyTorch has cuDNN and what that loads
-    dry_workspaces.py layers FILE                   the layers of tests/data/dnn_measured.txt, to be asked about
+    dry_workspaces.py layers FILE                   the layers of tests/data/dnn_measured.txt
     dry_workspaces.py answers OUT LAYERS ANSWERS... a table (OUT, .gz) of what was answered about LAYERS
-    dry_workspaces.py compare TABLE                 whether a table has all of tests/data/dnn_measured.txt, with its bytes
+    dry_workspaces.py compare TABLE                 with tests/data/dnn_measured.txt
 """
 
 import collections, gzip, os, re, sys

@@ -1,11 +1,10 @@
 #!/bin/bash
 # dry_workspaces.sh TREE OUT - asks the GPU's cuDNN how much room convolutions want, as PyTorch asks it, and runs none.
 #
-# Asked are the 360 of tests/data/dnn_measured.txt, on their card and version of cuDNN, and each must be answered as there.
-# DRY_WORKSPACES_LAYERS: a file of layers (may be .gz; dry_workspaces_ask.c says how they are written) to ask about instead, for
-# DRY_WORKSPACES_ASK seconds (300). OUT/workspaces.tsv.gz has the answers; scripts/dnn_rules.py makes dry/dnn/convolutions.def of
-# them. The lists for cuDNN 9.19 were written by tests/gpu/dry_workspaces_layers.py of tree f972a5ba. Also exit 77 on another card or
-# version.
+# Asked are the 360 of tests/data/dnn_measured.txt, on their card and version of cuDNN (else exit 77), and each must be answered as
+# there. DRY_WORKSPACES_LAYERS: a file of layers (see dry_workspaces_ask.c) to ask about instead, for DRY_WORKSPACES_ASK seconds
+# (300). scripts/dnn_rules.py makes dry/dnn/convolutions.def of OUT/workspaces.tsv.gz. The lists for cuDNN 9.19 were written by
+# tests/gpu/dry_workspaces_layers.py of tree f972a5ba.
 . "$(dirname "$0")/gpu.bash"
 "${CC:-gcc}" -O1 -std=gnu11 -o "$work/ask" "$here/dry_workspaces_ask.c" -ldl || exit 1
 "$python" -W ignore "$here/dry_workspaces.py" libraries >"$work/libraries" || { echo "SKIP: no GPU or no PyTorch" && exit 77; }

@@ -4,13 +4,13 @@
  *     dry_workspaces_ask CASES SHARE SHARES SECONDS >ANSWERS
  *
  * A line of CASES is a layer with a batch: x, outputs, groups, kernel, padding, step, dilation, the sum of 1
- * << kind over the KINDS that are asked about:
+ * << kind over KINDS:
  *
  *     16x64x56x56 128 1 3x3 1x1 2x2 1x1 63
  *
- * Each SHARESth line is asked about, from the SHAREth on, until SECONDS are over. An answer is a line: the
- * line of CASES (from 0), the kind, and engine/bytes in forward, data and filter: the heuristics' first
- * offer; then, of 32 bits, the first that uses no tensor cores (TF32 is off). -1/-1: none is offered.
+ * Each SHARESth line is asked about, from the SHAREth on. An answer is a line: the line of CASES (from 0),
+ * the kind, and engine/bytes in forward, data and filter: the heuristics' first offer; then, of 32 bits, the
+ * first that uses no tensor cores. -1/-1: none is offered.
  */
 #include <dlfcn.h>
 #include <stdarg.h>

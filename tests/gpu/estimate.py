@@ -1,9 +1,5 @@
-"""Hugging Face models with random weights that vramscope estimate is held against.
-
-    estimate.py train CASE STEPS DIR [--cpu]     writes DIR/config.json as transformers does, and trains
-    estimate.py check CASE DIR DB VRAMSCOPE OUT  estimate, measured, difference, as rows of Markdown, added to OUT
-
-Exit status 1 where a figure that is exact by formula is off by more than 5 %: a block of PyTorch's may be 1 MiB larger than its
+"""estimate.py train CASE STEPS DIR [--cpu]: writes DIR/config.json as transformers does | check CASE DIR DB VRAMSCOPE OUT: rows of
+Markdown, added to OUT. 1 where a figure that is exact by formula is off by more than 5 %: a block may be 1 MiB larger than its
 tensor.
 """
 import json

@@ -1,6 +1,5 @@
 #!/bin/bash
-# estimate.sh TREE OUT - vramscope estimate beside recordings of Hugging Face models in bf16 with PyTorch's AdamW (estimate.py):
-# OUT/estimate.md has every phase and row. 90 s.
+# estimate.sh TREE OUT - vramscope estimate beside recordings of Hugging Face models in bf16 (estimate.py): OUT/estimate.md. 90 s.
 . "$(dirname "$0")/gpu.bash"
 need transformers
 printf '| model | figure | estimate, GiB | measured, GiB | difference |\n| --- | --- | --- | --- | --- |\n' >"$out/estimate.md"

@@ -1,10 +1,6 @@
-"""A recording that is exported as a snapshot of PyTorch's, held against PyTorch's own history of the same run.
-
-    export_snapshot.py run SNAPSHOT.pickle             a training; ends at once after the snapshot, so that nothing is freed later
-    export_snapshot.py compare SNAPSHOT.pickle EXPORT.pickle
-
-Every block is allocated and freed in the same order at the same address, larger than the request by no more than the allocator may
-waste; the segments and blocks at the end are the same.
+"""export_snapshot.py run SNAPSHOT.pickle: a training that ends at once after the snapshot, so that nothing is freed later | compare
+SNAPSHOT.pickle EXPORT.pickle: every block in the same order at the same address, larger than the request by no more than the
+allocator may waste; the same segments at the end.
 """
 import os
 import pickle

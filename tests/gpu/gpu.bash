@@ -1,7 +1,6 @@
 # shellcheck shell=bash
 # gpu.bash - sourced by the scripts of this folder. Each is called with TREE (an installed vramscope) and OUT (a folder for what it
-# leaves), ends with "N passed, N failed", and exits 77 where there is no GPU or no PyTorch. TEST_PYTHON names the Python, else
-# python3.
+# leaves), and exits 77 where there is no GPU or no PyTorch. TEST_PYTHON names the Python, else python3.
 #
 #     $tree, $out, $here      both, and the script's own folder
 #     $python, $V, $shim      the Python, the tree's command and library
@@ -10,8 +9,8 @@
 #     find_driver             $driver: libcuda.so.1 of the folder $DRIVER (the simulated one), or of the GPU
 #     pass, fail, skip WHAT   a line, and one more in $passed, $failed or $skipped
 #     verdict STATUS [WHAT]   pass or fail; without WHAT the line was written by who found the status
-#     ask DB SQL              one figure of a recording; no sqlite3 is needed
-#     counted                 the last line, and the exit status
+#     ask DB SQL              one figure of a recording
+#     counted                 "N passed, N failed", and the exit status
 set -u
 # shellcheck disable=SC2034 # the tests use them
 here=$(dirname "$(realpath "$0")") tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} python=${python:-${TEST_PYTHON:-python3}}

@@ -3,7 +3,7 @@
 # access taken from each block while that recording says that it is not used. The second run must end with the same losses and
 # parameters to the last bit; a third, in which one block is taken one use too early, must die of it.
 #
-# TREE has the component "witness" (tests/witness/witness.c). Programs whose package is missing are skipped. Two minutes.
+# TREE has the component "witness" (tests/witness/witness.c). Two minutes.
 . "$(dirname "$0")/gpu.bash"
 shift 2
 programs=("$@")

@@ -2,7 +2,7 @@
 parameters.
 
 PyTorch's attention sums the queries' gradients in any order unless it must be deterministic ("warn_only" is not enough), and then
-an operator that cannot be is an error. So programs with attention are STRICT, and others not.
+an operator that cannot be is an error: programs with attention are STRICT, others not.
 """
 import hashlib
 import sys

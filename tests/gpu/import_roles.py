@@ -1,10 +1,9 @@
 """Roles of an imported snapshot, against what PyTorch itself said while the same process was recorded.
 
-    import_roles.py train CASE OUT [STACKS]   trains CASE; OUT.pickle is the snapshot of its whole run, OUT.json what saved_tensors_hooks saw
-    import_roles.py cut SNAPSHOT OUT HOW  the same as it had been if the recording had begun late: late=SHARE (no frames of what was there before),
+    import_roles.py train CASE OUT [STACKS]   OUT.pickle is the snapshot of the whole run, OUT.json what saved_tensors_hooks saw
+    import_roles.py cut SNAPSHOT OUT HOW  as if the recording had begun late: late=SHARE (no frames of what was there before),
                                           ring=SHARE (old entries were dropped), python (frames of Python alone); python-late=SHARE
-    import_roles.py check CASE RUN.db OUT.json IMPORT.db [LEAST]   a table for the bytes at the import's peak; exit status 1 where a role that is said is
-                                          right for less than LEAST (0.99) of its bytes
+    import_roles.py check CASE RUN.db OUT.json IMPORT.db [LEAST]   1 where a role is right for less than LEAST (0.99) of its bytes at the peak
 """
 import collections
 import json

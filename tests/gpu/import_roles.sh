@@ -1,6 +1,6 @@
 #!/bin/bash
 # import_roles.sh TREE OUT [CASE...] - what an imported snapshot's call stacks and lifetimes say of its blocks, against PyTorch's word
-# (import_roles.py): a table for each program and each way to record it. Needs torchvision and transformers; two minutes.
+# (import_roles.py), for each way to record it. Needs torchvision and transformers; two minutes.
 . "$(dirname "$0")/gpu.bash"
 need
 shift 2

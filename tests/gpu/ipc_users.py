@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
-"""A handle is the key, whoever has it: root and two other users open each other's memory, and read and write its words.
+"""Root and two other users open each other's memory by its handle, and read and write its words. 77 where it is not root's.
 
     sudo python3 tests/gpu/ipc_users.py                                                         the driver's own
     sudo LD_PRELOAD=.../libvramscope.so VRAMSCOPE_ALLOCATOR=arena python3 tests/gpu/ipc_users.py    the arena's
-
-Exit status 1 unless all words were right; 77 where it is not root's.
 """
 import ctypes
 import os

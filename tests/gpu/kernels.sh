@@ -1,12 +1,11 @@
 #!/bin/bash
 # kernels.sh TREE OUT - the linear cross-entropy on the GPU: right, and clean under compute-sanitizer.
 #
-# KERNELS_PARTS (check memcheck racecheck synccheck) and KERNELS_GROUPS (separated by commas) say what is run. KERNELS_SHARES=N deals
-# the cases to N processes beside each other under a sanitizer. KERNELS_SECONDS: each sanitizer's limit. Needs NumPy, and PyTorch for
-# its cuBLASLt; TREE's kernels were built with nvcc.
+# KERNELS_PARTS (check memcheck racecheck synccheck), KERNELS_GROUPS (separated by commas): these alone. KERNELS_SHARES=N processes
+# under a sanitizer. KERNELS_SECONDS: each sanitizer's limit. Needs NumPy, PyTorch for its cuBLASLt, and TREE's kernels.
 #
-# racecheck died of two threads that launch at once, so groups that launch from several are left out there. initcheck is not run: it
-# takes what matrix products write by bulk copies for uninitialised. Instead every buffer that may not be read begins as NaN.
+# racecheck died of two threads that launch at once, so such groups are left out there. initcheck is not run: it takes what matrix
+# products write by bulk copies for uninitialised. Instead every buffer that may not be read begins as NaN.
 set -u
 tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 mkdir -p "$out"

@@ -1,4 +1,4 @@
-"""One problem with random inputs, what the double reference says of it, and a run of it; for the checks beside it.
+"""One problem with random inputs, what the double reference says of it, and a run of it.
 
 An output that is not wanted keeps its bytes, every buffer has a guard behind it, and what a run may only write is NaN before. The
 error of a gradient that is added to what was there is relative to both, not to their sum: they may cancel.

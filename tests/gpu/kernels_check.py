@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """kernels_check.py LIBRARY cpu|cuda [--quick] [--planted] [--share K/N] [--without|--only GROUP,...]: the linear cross-entropy against
-its double reference.
+its double reference. Needs NumPy, not PyTorch.
 
-Here are options, types, reductions, shapes and chunks; the other groups lie in kernels_*.py. Needs NumPy, not PyTorch. --quick:
-under compute-sanitizer. --planted begins with a kernel that has a race, for racecheck to find. --share K/N: every N-th case from K
-on. --emulated leaves out what tests/emulated is no test of, or is too slow for. --digest prints only the bits of some results.
+--quick: under compute-sanitizer. --planted begins with a kernel that has a race, for racecheck to find. --share K/N: every N-th
+case from K on. --emulated leaves out what tests/emulated is no test of, or is too slow for. --digest prints only the bits of some
+results.
 """
 import os
 import sys

@@ -1,5 +1,5 @@
-"""What kernels_check.py does besides: options in combination, what is not wanted, bad labels and buffers, NaN, and one library shared
-by contexts, streams, graphs and processes.
+"""A part of kernels_check.py: options in combination, what is not wanted, bad labels and buffers, NaN, and one library shared by
+contexts, streams, graphs and processes.
 """
 import hashlib
 import subprocess

@@ -1,4 +1,4 @@
-"""The C interface of the linear cross-entropy by ctypes, and memory of host or GPU to call it on; with NumPy, without PyTorch."""
+"""The C interface of the linear cross-entropy by ctypes, and memory of host or GPU to call it on; without PyTorch."""
 import ctypes as C
 import numpy as np
 

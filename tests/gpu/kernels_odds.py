@@ -1,8 +1,8 @@
 """A part of kernels_check.py: odds in the place of bf16 logits (kernels/cuda/odds.cuh), where they are likely to go wrong.
 
-The labels' share of dweight, for classes with one to all of the tokens. What odds are relative to: rows whose label is more than
-2^64 times less probable than another class. Odds by slabs in rows of dinput (where dweight is added to), and in rows of dweight,
-whose classes get their odds again at the end, in stages whose last slab is narrower.
+The labels' share of dweight, for classes with one to all of the tokens. Rows whose label is more than 2^64 times less probable than
+what odds are relative to. Odds by slabs in rows of dinput (where dweight is added to), and in rows of dweight, whose classes get
+their odds again at the end, in stages whose last slab is narrower.
 """
 import numpy as np
 import kernels_lce as K

@@ -1,8 +1,8 @@
-"""What kernels_check.py does besides: a vocabulary whose rows several ranks hold, all of them here in turn. Together they must be what
-the reference says of the whole vocabulary, and the loss has the same bits on every rank.
+"""A part of kernels_check.py: a vocabulary whose rows several ranks hold, all of them here in turn. Together they must be what the
+reference says of the whole vocabulary, with the same bits of the loss on every rank.
 
-With LCE_EXCHANGE a rank's two runs are one, in which it asks for the exchange of each chunk. As all ranks are one process here,
-each runs twice: first what it sends is noted; then it is given all ranks' notes, when it asks to wait for them and not before.
+With LCE_EXCHANGE a rank's run asks for the exchange of each chunk. As all ranks are one process here, each runs twice: first what
+it sends is noted; then it is given all ranks' notes, when it asks to wait for them and not before.
 """
 import numpy as np
 import kernels_lce as K

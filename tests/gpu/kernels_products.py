@@ -1,7 +1,7 @@
-"""What kernels_check.py does besides: the products that skip ignored tokens (Hopper), and cuBLASLt's in their place.
+"""A part of kernels_check.py: the products that skip ignored tokens (Hopper), and cuBLASLt's in their place.
 
 Sizes are such that every kind of tile occurs, whole, cut and split over k, of either width; counts go from none to all. The
-workspace is full of NaN before, so whoever reads a row that nobody wrote is found out.
+workspace is full of NaN before.
 """
 import kernels_lce as K
 from kernels_case import NAMES, Case, differ, mine, problem, report

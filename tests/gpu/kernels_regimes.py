@@ -1,10 +1,9 @@
-"""What kernels_check.py does besides: exactness in every regime of the softmax (flat, peaked, masked, logits of +-1e4, duplicates
-...), beside PyTorch's eager loss.
+"""A part of kernels_check.py: exactness in every regime of the softmax, beside PyTorch's eager loss.
 
 Loss, gradients and entropies may be off by no more than the eager loss's own error, 5 % and 1e-4 (bf16 logits, log-softmax in fp32,
 gradient in bf16, here with NumPy); or, where that is more, than exact arithmetic on the same bf16 logits. With fp32 logits the loss
 is right to a thousandth, but for what fp32 can say: sums of bf16 products are off by about 2^-24 of their size, so a logit of 1e4
-by 1e-3, and so is a loss that is small beside it.
+by 1e-3.
 """
 import numpy as np
 import kernels_lce as K

@@ -1,11 +1,5 @@
-"""The forward's lines and the layers of a recording against witnesses in Python (lines.sh).
-
-    lines.py lines WITNESS       trains; with each block of backward stands where its node was made: PyTorch's anomaly mode keeps that
-    lines.py layers WITNESS      trains; with each block stands what PyTorch's ModuleTracker has open
-    lines.py compare lines|layers DB WITNESS
-
-A witness's word goes into PyTorch's memory history (_set_memory_metadata). Without a GPU cpu_blocks.c of tests/e2e/frameworks keeps
-it.
+"""lines.py lines|layers WITNESS: trains | compare lines|layers DB WITNESS. A witness's word goes into PyTorch's memory history;
+without a GPU cpu_blocks.c of tests/e2e/frameworks keeps it.
 """
 import collections
 import json

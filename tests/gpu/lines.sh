@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # lines.sh TREE OUT - blocks born in backward have the forward's line that made their node, as PyTorch's anomaly mode remembers it;
-# each block has the module that was open, as ModuleTracker has it (lines.py). A Llama needs transformers.
+# each block has the module that was open, as ModuleTracker has it.
 . "$(dirname "$0")/gpu.bash"
 need
 for stacks in ${STACKS:-python all}; do

@@ -2,8 +2,8 @@
 # llama.sh TREE OUT - a decoder like Llama 3 with the eager and with the fused loss: what the logits cost, predicted and measured, at
 # several token counts; that training goes the same way; and a model for which the fused loss does little.
 #
-# OUT gets llama.tgz and llama.tsv, which scripts/llama_plot.sh draws. LLAMA_PARTS (binding sweep losses counter) says what is run.
-# Needs 90 GiB, and TREE's kernels built with nvcc; 4 minutes.
+# scripts/llama_plot.sh draws OUT/llama.tsv. LLAMA_PARTS (binding sweep losses counter): these alone. Needs 90 GiB and TREE's kernels;
+# 4 minutes.
 python=python3
 . "$(dirname "$0")/gpu.bash"
 parts=" ${LLAMA_PARTS:-binding sweep losses counter} "

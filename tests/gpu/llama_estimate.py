@@ -1,11 +1,11 @@
 """How much memory a training step of examples/torch_llama.py takes, from formulas alone; nothing is measured or fitted.
 
     16 bytes a parameter       mixed-precision Adam: 2 weight + 2 gradient + 4 master + 4 + 4 moments (ZeRO, 1910.02054)
-    2 b s h a layer            the input that gradient checkpointing keeps (Korthikanti et al., 2205.05198); this model's is not estimated with it
+    2 b s h a layer            the input that gradient checkpointing keeps (Korthikanti et al., 2205.05198)
     3 x 4 b s V                an eager loss in fp32: log-softmax, its gradient, the logits' gradient; in the forward 2 + 4 + 4
-    cuBLAS                     32 MiB a handle of PyTorch's and 32 of cuBLAS's own, for each of two threads; seen on an H200 (PyTorch 2.11)
+    cuBLAS                     32 MiB a handle of PyTorch's and 32 of cuBLAS's own, for each of two threads (H200, PyTorch 2.11)
 
-A step's peak is the highest of moments(). Sizes in bytes; N tokens, H hidden, F ffn, V vocabulary.
+Sizes in bytes; N tokens, H hidden, F ffn, V vocabulary.
 """
 
 from dataclasses import dataclass

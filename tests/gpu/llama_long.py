@@ -3,8 +3,8 @@
     llama_long.py estimate TOKENS LAYERS               before anything runs
     llama_long.py table TOKENS LAYERS DB FACTS         fails where a part is off by more than 3 %, PyTorch's peak is another, or events are lost
 
-The model is that of examples/torch_llama.py with --offload: of a layer its input alone is kept, in the host's memory. P parameters,
-N tokens, H hidden, F ffn, L layers, V vocabulary; bytes.
+The model is examples/torch_llama.py --offload: of a layer its input alone is kept, in the host's memory. P parameters, N tokens, H
+hidden, F ffn, L layers, V vocabulary; bytes.
 """
 import json
 import os

@@ -1,14 +1,11 @@
 #!/bin/bash
-# llama_long.sh TREE OUT - a whole Llama 3.1 8B (random weights, bf16) trains on one sequence of 131,072 tokens within what a GPU of
-# 80 GiB has: fused loss, checkpoints and optimizer states in the host's memory. Then the same with the eager loss, and with nothing
+# llama_long.sh TREE OUT - a whole Llama 3.1 8B (random weights, bf16) trains on one sequence of 131,072 tokens within a GPU of 80
+# GiB: fused loss, checkpoints and optimizer states in the host's memory. Then the same with the eager loss, and with nothing
 # offloaded, as far as they go.
 #
-#     LLAMA_LONG_TOKENS   tokens (131072)      LLAMA_LONG_LAYERS   (32)
-#     LLAMA_LONG_LIMIT    GiB for PyTorch (78: of a GPU's 80 the context and others need some)
-#     LLAMA_LONG_SECONDS  for everything (270)
-#
-# OUT gets llama_long.txt, recordings and facts. Needs 70 GiB of host memory that can be pinned; 60 s a step on an H200. Where there
-# are two GPUs, the runs that end for want of memory go beside it. TREE's kernels were built with nvcc.
+# LLAMA_LONG_TOKENS, LLAMA_LONG_LAYERS (32), LLAMA_LONG_LIMIT: GiB for PyTorch (78: the context needs some), LLAMA_LONG_SECONDS (270).
+# Needs 70 GiB of host memory that can be pinned, and TREE's kernels; 60 s a step on an H200. With two GPUs, the runs that end for
+# want of memory go beside it.
 python=python3
 . "$(dirname "$0")/gpu.bash"
 need

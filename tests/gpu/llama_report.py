@@ -3,10 +3,8 @@
     predict TSV SETUP...           before anything runs: the estimate's rows.  SETUP: NAME:TOKENS:LAYERS:STATE
     read TSV DB FACTS SETUP LOSS   one recording: its rows; fails where it is incomplete or PyTorch's counter says otherwise
     bound TSV REPORT SETUP         what `vramscope report --json` of the eager run says could be saved
-    table TSV                      predicted against measured, eager against fused; fails where one is off by more than 3 %
+    table TSV                      predicted against measured; fails where one is off by more than 3 %
     losses EAGER FUSED HALVES      three facts files: whether training goes the same way
-
-A row: setup, tokens, layers, state, loss, phase ("run" is the whole), source, value.
 """
 import json
 import os

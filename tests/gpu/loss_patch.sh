@@ -3,9 +3,8 @@
 # without; peaks before and after against the bound of the report; the tests of the operator and of the patch, with two GPUs under
 # DDP, FSDP1 and FSDP2 too.
 #
-# OUT gets loss_patch.txt and loss_patch.tgz. LOSS_PATCH_PARTS (tests losses memory) and LOSS_PATCH_MODELS say what is run. Needs
-# transformers and 60 GiB (120: faster); two minutes. LOSS_PATCH_TRY=1 tries the losses alone, on the CPU. TREE's kernels were built
-# with nvcc.
+# LOSS_PATCH_PARTS (tests losses memory), LOSS_PATCH_MODELS: these alone. Needs transformers, TREE's kernels and 60 GiB (120: faster);
+# two minutes. LOSS_PATCH_TRY=1 tries the losses on the CPU.
 python=python3
 . "$(dirname "$0")/gpu.bash"
 try=${LOSS_PATCH_TRY:-}

@@ -1,13 +1,13 @@
 """vramscope.patch_loss on Hugging Face models of middle size, for loss_patch.sh.
 
-    losses NAME OUT         the same 50 steps twice without the patch and once with it; where these part, more without it, rounded elsewhere
+    losses NAME OUT         the same 50 steps twice without the patch and once with it
     memory NAME LOSS OUT    4 steps, to be recorded by vramscope; LOSS: eager or patched
     table WORK PARTS...     of what these left in WORK; 1 where anything is wrong
 
-A model whose loss jumps while it learns (GPT-2 without warm-up) makes of any rounding a different run. So where losses part by more
-than LIMIT, the run is made again with the loss times 3, 5 and 7 and the gradients divided by that: the same arithmetic, rounded
-elsewhere. The patched run may part three steps before the first of these does (differences grow tenfold in about three steps), and
-must learn nine tenths of what the first one does. With ten steps of warm-up its losses must be within LIMIT.
+A model whose loss jumps (GPT-2 without warm-up) makes of any rounding a different run. So where losses part by more than LIMIT, it
+runs again with the loss times 3, 5 and 7 and the gradients divided by that: the same arithmetic, rounded elsewhere. The patched run
+may part three steps before the first of these (differences grow tenfold in about three steps), and must learn nine tenths of what
+the first one does. With ten steps of warm-up its losses must be within LIMIT.
 """
 import gc
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # oom.sh TREE OUT - PyTorch runs out of a real GPU's memory, in each of its allocators: the recorded live set is that of
-# torch.cuda.memory_snapshot() at that moment, to the byte, and output and exit status are the program's own.
+# torch.cuda.memory_snapshot(), to the byte; output and exit status are the program's own.
 python=python3
 . "$(dirname "$0")/gpu.bash"
 need

@@ -1,9 +1,8 @@
-"""oom_program.py FACTS.json caught|uncaught|limit|loop|absorbed|cached - runs out of GPU memory, and writes down what the allocator
-held then.
+"""oom_program.py FACTS.json caught|uncaught|limit|loop|absorbed|cached - runs out of GPU memory; FACTS gets
+torch.cuda.memory_snapshot()'s active blocks and torch's counters, as the exception's handler sees them.
 
-FACTS gets the active blocks of torch.cuda.memory_snapshot() and torch's counters, taken in the exception's handler. The last two
-fit in the end. absorbed: what is cached belongs to another stream, so every allocator must give it back first. cached: to the same
-stream, in pieces, which expandable segments join and others give back.
+The last two fit in the end. absorbed: what is cached belongs to another stream, so every allocator must give it back first. cached:
+to the same stream, in pieces, which expandable segments join and others give back.
 """
 import json
 import random

@@ -1,6 +1,6 @@
 #!/bin/bash
-# parts_rate.sh TREE OUT - the rate of a vocabulary in two parts on two GPUs of 20 GiB (parts_rate.py), and its correctness there. At
-# most 270 s. PARTS_RATE_CPU=1 tries the scripts over Gloo.
+# parts_rate.sh TREE OUT - a vocabulary in two parts on two GPUs of 20 GiB: its rate (parts_rate.py), and its correctness there. At
+# most 270 s. PARTS_RATE_CPU=1: over Gloo.
 . "$(dirname "$0")/gpu.bash"
 device=cuda
 [ -n "${PARTS_RATE_CPU:-}" ] && device=cpu

@@ -3,12 +3,11 @@
 # took.
 #
 # Each model is recorded once, under PyTorch's native allocator. Of that recording every edit is predicted, for native, for expandable
-# segments and for the arena (OUT/predictions.json). Only then the program is changed and run, under each of the three (peaks.jsonl,
+# segments and for the arena (OUT/predictions.json). Only then the changed program runs under each of the three (peaks.jsonl,
 # table.md).
 #
-# MODELS: names of predictions_model.py; docs/measurements/predictions.md says on which no rule was made. EDITS: these alone.
-# SECONDS_MOST: of the changed runs (330). Needs the fused loss, transformers, torchvision; three minutes on 16 cores. Ends with "N
-# within, N outside".
+# MODELS, EDITS: these alone; docs/measurements/predictions.md says on which models no rule was made. SECONDS_MOST: of the changed
+# runs (330). Needs the fused loss, transformers, torchvision; three minutes on 16 cores.
 . "$(dirname "$0")/gpu.bash"
 need
 export tree here python work TRITON_CACHE_DIR=$work/triton OMP_NUM_THREADS=2

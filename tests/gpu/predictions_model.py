@@ -1,7 +1,5 @@
-"""predictions_model.py MODEL [EDIT[=VALUE]...] - trains MODEL for some steps, changed as the edits of `vramscope whatif --edit` say;
-prints PyTorch's own peaks as JSON.
-
-MODEL: a name of TRANSFORMERS, VISION or own(), behind some "-autocast". In lengths and bert-lengths each batch has another length.
+"""predictions_model.py MODEL [EDIT[=VALUE]...] - trains MODEL, changed as the edits of `vramscope whatif --edit` say; prints PyTorch's
+own peaks as JSON. MODEL: a name of TRANSFORMERS, VISION or own(), behind some "-autocast".
 """
 
 import json

@@ -2,10 +2,8 @@
 
     gather WORK PREDICTIONS.json      what whatif said of each edit, one file
     measure WORK PEAKS.jsonl          what each run took
-    table PREDICTIONS.json PEAKS.jsonl    both as a table; exit status 1 where an edit's figure lies outside of its bounds
-    zero PREDICTIONS.json RANKS.jsonl BASE.json    stages of ZeRO beside each rank's peaks, under the native allocator; likewise
-
-Within: edits with one figure, 2 % of allocated and 3 % of reserved; edits with an interval, in it.
+    table PREDICTIONS.json PEAKS.jsonl    both as a table; 1 where a figure lies outside: one by 2 % of allocated or 3 % of reserved, or of its interval
+    zero PREDICTIONS.json RANKS.jsonl BASE.json    stages of ZeRO beside each rank's peaks; likewise
 """
 import glob
 import json

@@ -1,8 +1,7 @@
 """predictions_zero.py STAGE [MODEL] [--cpu] - a MODEL of predictions_model.py (one of SHAPES) over the ranks that torchrun starts;
-prints each rank's peaks as a line of JSON.
+prints each rank's peaks as JSON.
 
 STAGE: 0 is DDP alone, 1 with ZeroRedundancyOptimizer, 2 and 3 fully_shard: at 2 what was gathered for forward stays for backward.
---cpu: over Gloo, to try it.
 """
 import gc
 import json

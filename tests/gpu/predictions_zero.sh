@@ -3,8 +3,8 @@
 # GPUs.
 #
 # The stages are predicted first (OUT/zero.MODEL.json); then the model trains on RANKS GPUs (2), recorded: DDP alone,
-# ZeroRedundancyOptimizer, fully_shard in two ways. MODELS: llama, qwen, mixtral, gemma, opt, olmo, phi, granitemoe; "llama" unless
-# named. Ends with "N within, N outside" of each; exit 77 without as many GPUs.
+# ZeroRedundancyOptimizer, fully_shard in two ways. MODELS: "llama" unless named; also qwen, mixtral, gemma, opt, olmo, phi,
+# granitemoe.
 . "$(dirname "$0")/gpu.bash"
 ranks=${RANKS:-2}
 read -ra models <<<"${MODELS:-${MODEL:-llama}}"

@@ -1,9 +1,5 @@
-"""Python frames of a recording against PyTorch's own memory history (python_frames.sh).
-
-    python_frames.py play HISTORY           trains, with torch's history on, and writes what it has: an alloc a line
-    python_frames.py compare DB HISTORY     the same blocks in the same order; their frames
-
-Torch keeps co_name, we keep the qualified name, whose last part it is.
+"""python_frames.py play HISTORY: trains with torch's history on, and writes an alloc a line | compare DB HISTORY. Torch keeps co_name,
+we keep the qualified name, whose last part it is.
 """
 import importlib.util
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# python_frames.sh TREE OUT - a program keeps PyTorch's own history with Python stacks and is recorded: the same blocks in the same
-# order, and the same frames where their thread runs Python (python_frames.py).
+# python_frames.sh TREE OUT - a program that keeps PyTorch's own history is recorded: the same blocks in the same order, and the same
+# frames where their thread runs Python.
 . "$(dirname "$0")/gpu.bash"
 need
 "$python" -VV

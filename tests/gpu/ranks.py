@@ -1,8 +1,5 @@
-"""Two ranks, of which rank 1 holds more, for ranks.sh.
-
-    ranks.py kept                         one of two processes on one GPU, of which rank 1 keeps something; they need no communication
-    ranks.py fsdp                         a rank of FSDP on two GPUs; rank 1 takes longer sequences, and makes a context on rank 0's GPU
-    ranks.py check kept|fsdp DIR VRAMSCOPE    what the report of the directory says of them
+"""ranks.py kept | fsdp | check kept|fsdp DIR VRAMSCOPE - two ranks, of which rank 1 holds more: on one GPU it keeps something; on two,
+under FSDP, it takes longer sequences, and makes a context on rank 0's GPU.
 """
 import json
 import os

@@ -1,6 +1,6 @@
 #!/bin/bash
 # ranks.sh TREE OUT - two ranks, of which one holds more (ranks.py): the report of their directory says which one and of what, and
-# whose context lies on the other's GPU; `vramscope merge` of both shows the same. `fsdp` needs two GPUs. A minute.
+# whose context lies on the other's GPU; `vramscope merge` shows the same. `fsdp` needs two GPUs. A minute.
 . "$(dirname "$0")/gpu.bash"
 need
 mkdir "$work/kept" "$work/fsdp"

@@ -1,7 +1,7 @@
 """The steps of refusals.sh that are about figures; the last line of the file names them.
 
 WORK has of each case CASE.whole.db, CASE.limit, CASE.dead.db and .json, CASE.EDITS.said (whatif's answer), CASE.EDITS.db and .json
-(of the changed program). EDITS is "all" where whatif was asked without an edit; "+" joins two.
+(of the changed program). "all": asked without an edit; "+" joins two.
 """
 import glob
 import json

@@ -8,9 +8,8 @@
 #     judged   both are compared (OUT/refusals.md)
 #
 # CASES, EDITS, JOBS at a time (14), SECONDS_MOST for all changed programs (200), KEEP: a folder for all recordings. Needs the fused
-# loss, transformers, torchvision; four minutes on 16 cores. CPU_BLOCKS: a library made of tests/e2e/frameworks/cpu_blocks.c; then
-# programs run on the CPU, `whatif` is asked about what is alive, and TREE is a build folder. Exit status 1 where a sentence was false
-# or too many had no answer.
+# loss, transformers, torchvision; four minutes on 16 cores. CPU_BLOCKS (a library made of tests/e2e/frameworks/cpu_blocks.c): on the
+# CPU; TREE is a build folder then.
 . "$(dirname "$0")/gpu.bash"
 [ -n "${CPU_BLOCKS:-}" ] || need
 export here python work V TRITON_CACHE_DIR=$work/triton OMP_NUM_THREADS=2 CPU_BLOCKS=${CPU_BLOCKS:-} COLUMNS=400 PYTHONWARNINGS=ignore

@@ -2,8 +2,7 @@
 how it ended, as JSON.
 
 A word is an edit of `vramscope whatif`, or limit=MIB of what PyTorch may reserve, steps=N, base=BATCH:SEQUENCE (factors of the
-model's shape), device=cpu. Of a program that ran out of memory the JSON has the step, the place, and how many states of parameters
-there were.
+model's shape), device=cpu.
 """
 import json
 import re

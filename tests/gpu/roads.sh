@@ -2,8 +2,7 @@
 # roads.sh TREE OUT - every road to the driver, on a GPU: each program runs without the shim, preloaded and under `run`; output and
 # exit status are the same, and its recording holds exactly the events that roads/verify.py is given.
 #
-# Needs gcc; nvcc, cupy, jax, torch for their roads: what is not there is skipped. DRIVER=DIR takes the driver from DIR (the simulated
-# one: no runtime, no frameworks).
+# Needs gcc; nvcc, cupy, jax, torch for their roads. DRIVER=DIR: the simulated driver (no runtime, no frameworks).
 . "$(dirname "$0")/gpu.bash"
 cd "$out" || exit 1
 src=$here/roads

@@ -1,10 +1,6 @@
-"""What blocks are for, by their accesses, against PyTorch (parameters, gradients, optimizer states, buffers) and saved_tensors_hooks
-(activations).
-
-    roles.py train CASE STEPS FACTS [--cpu]    trains; what the hooks saw goes to FACTS as JSON
-    roles.py check CASE DB FACTS [LEAST]       a table for the bytes at the peak; exit status 1 where a role agrees by less than LEAST (0.99)
-
-Cases: llama, cnn, checkpoint (gradient checkpointing), accumulate (four batches a step), fsdp (of two ranks).
+"""roles.py train CASE STEPS FACTS [--cpu] | check CASE DB FACTS [LEAST] - what blocks are for, by their accesses, against PyTorch
+(parameters, gradients, optimizer states, buffers) and saved_tensors_hooks (activations). 1 where a role agrees for less than LEAST
+(0.99) of the bytes at the peak. accumulate: four batches a step.
 """
 import collections
 import json

@@ -1,6 +1,6 @@
 #!/bin/bash
 # roles.sh TREE OUT [CASE...] - what blocks are for, by their accesses alone, against PyTorch's own word (roles.py), and what asking
-# PyTorch costs. OUT gets each report's first screen, and waste. fsdp needs two GPUs, llama transformers. A minute.
+# PyTorch costs. fsdp needs two GPUs, llama transformers. A minute.
 . "$(dirname "$0")/gpu.bash"
 export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 # multicast can put the host's GPUs out of service
 gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """sanitizer_verdict.py LOG [--planted]: what a racecheck or synccheck of kernels_check.py says of our kernels.
 
-The sanitizer looks at every kernel: a filter by name made it die. A report that names a kernel of ours (lce_) fails, and one that
-names no known kernel; those in cuBLAS's alone are counted. --planted: lce_planted_race must have been reported. A run or a
-sanitizer that did not end, or reports that were not shown, fail too.
+The sanitizer looks at every kernel: a filter by name made it die. A report that names a kernel of ours (lce_), or no known one,
+fails; those in cuBLAS's alone are counted. --planted: lce_planted_race must have been reported. A run or sanitizer that did not
+end, or reports that were not shown, fail too.
 """
 import collections
 import re

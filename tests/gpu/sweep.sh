@@ -2,8 +2,8 @@
 # sweep.sh TREE OUT - from five short recordings of a program, what it holds at other batches and lengths, and the longest that fits;
 # then the same measured, with a bisection for the longest.
 #
-# Programs (sweep_program.py) run with native and with expandable segments, beside each other, each under LIMIT bytes.
-# SERIES="gpt2-native": these alone. Needs 120 GiB, transformers, torchvision; three minutes. Ends with "N within, N missed".
+# Programs (sweep_program.py) run with native and with expandable segments, each under LIMIT bytes. SERIES="gpt2-native": these alone.
+# Needs 120 GiB, transformers, torchvision; three minutes.
 . "$(dirname "$0")/gpu.bash"
 need
 LIMIT=${LIMIT:-12884901888}

@@ -1,7 +1,7 @@
 """The programs of sweep.sh: a training of four steps at one size, and the same again at many sizes in one process.
 
     sweep_program.py train MODEL BATCH SEQ
-    sweep_program.py measure MODEL LIMIT GRID OUT     GRID "2x512,4x1024"; the longest at each batch by bisection, under LIMIT bytes
+    sweep_program.py measure MODEL LIMIT GRID OUT     GRID "2x512,4x1024"; the longest at each batch by bisection
 
 SEQ is the length, of a CNN the side of its images. CPU=1: tiny models on the CPU (train only).
 """

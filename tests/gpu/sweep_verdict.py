@@ -1,5 +1,5 @@
-"""sweep_verdict.py SERIES predicted.json measured.json - each point, and the longest of each batch; exit status 1 where that is off by
-more than 256 (images: one step of 32).
+"""sweep_verdict.py SERIES predicted.json measured.json - each point, and the longest of each batch, which may be off by 256 (images:
+one step of 32).
 """
 import json
 import sys

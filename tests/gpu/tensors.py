@@ -1,10 +1,6 @@
 #!/usr/bin/env python3
-"""What each block was asked for as, against PyTorch's own word.
-
-    tensors.py train CASE LOG           a few steps of llama, cnn or graph; LOG: what PyTorch says of its blocks and tensors
-    tensors.py check CASE NAME DB LOG   the recording of that run against LOG; a line for each claim, exit status 1 where one fails
-
-PyTorch's memory history has the bytes of each request, in the order of its allocator's lock, as the recording has.
+"""tensors.py train CASE LOG | check CASE NAME DB LOG - what each block was asked for as, against PyTorch's own word. Its memory
+history has the bytes of each request, in the order of its allocator's lock, as the recording has.
 """
 import gc
 import json

@@ -1,7 +1,7 @@
 #!/bin/bash
 # tensors.sh TREE OUT - what tensor each block was made for (request, element type, shape), against PyTorch's memory history and the
-# tensors that live at the end (tensors.py): in bf16, under autocast, in a CUDA graph, on the arena, in expandable segments. OUT has
-# what peak says of the largest. Half a minute.
+# tensors that live at the end (tensors.py): in bf16, under autocast, in a CUDA graph, on the arena, in expandable segments. Half a
+# minute.
 . "$(dirname "$0")/gpu.bash"
 need
 one() { # CASE NAME [VARIABLE=VALUE...]: its verdicts on stdout

@@ -6,7 +6,7 @@
 #     versions/features.py   what later versions have: the same numbers and counters
 #
 # TEST_PYTHON_NEW: a folder for PYTHONPATH with a newer PyTorch. WAYS, VERSIONS ("here new"): these alone. JOBS at a time (4). KEEP=1
-# keeps databases that passed. OUT/summary.txt has results as they come. Two minutes.
+# keeps all databases. Two minutes.
 . "$(dirname "$0")/gpu.bash"
 need
 export PYTHONDONTWRITEBYTECODE=1 PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK=1

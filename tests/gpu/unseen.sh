@@ -1,9 +1,8 @@
 #!/bin/bash
 # unseen.sh TREE OUT [PROGRAM...] - small real programs (unseen/programs.py), recorded with `run --access`: what the report says of
-# roles, lines and growth, against what each program knew itself. Screens lie under OUT.
+# roles, lines and growth, against what each program knew itself.
 #
-# JOBS at a time (4). KEEP=1 keeps the databases. PRELOAD: the simulated driver and the stand-ins for CUDA's libraries, where there is
-# no GPU.
+# JOBS at a time (4). KEEP=1 keeps the databases. PRELOAD: the simulated driver and the stand-ins for CUDA's libraries.
 set -u
 tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)/unseen
 mkdir -p "$out" && out=$(realpath "$out")

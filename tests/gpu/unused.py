@@ -1,6 +1,5 @@
-"""unused.py stream|graph|mempool|all - programs that reserve more than they allocate (blocks that a busy stream uses, graphs that
-share a private pool, a MemPool): when most is allocated, at the end, the states of all blocks are printed, as PyTorch's snapshot
-has them.
+"""unused.py stream|graph|mempool|all - programs that reserve more than they allocate: when most is allocated, and at the end, the
+states of all blocks as PyTorch's snapshot has them.
 """
 import json
 import sys

@@ -1,6 +1,6 @@
 #!/bin/bash
 # unused.sh TREE - what is reserved and not allocated, taken apart, against PyTorch's own snapshot of the same moment (unused.py),
-# with native and expandable segments. A minute. RECORDER=fit records dry runs, in which no block waits.
+# with native and expandable segments. A minute. RECORDER=fit: dry runs, in which no block waits.
 set -u
 tree=$(realpath "${1:?TREE: an installed tree}") here=$(cd "$(dirname "$0")" && pwd)
 python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope recorder=${RECORDER:-run}

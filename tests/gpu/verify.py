@@ -1,8 +1,5 @@
 """verify.py RUN.db FACTS.json [--lines SHARE] [--arena]: holds a recording against what PyTorch's allocator has counted (counters,
-below), to the byte.
-
-A line "ok ..." or "FAIL ..." a check; exit status 1 if one failed. --arena: PyTorch's allocator was the arena, whose chunks are
-what is reserved.
+below), to the byte. --arena: that allocator was the arena, whose chunks are what is reserved.
 """
 import argparse
 import json

@@ -1,10 +1,10 @@
 """Trainings whose memory is freed late, as they are often written, and mended by hand; for waste_mended.sh.
 
     waste_mended.py play CASE as-is|mended     trains; prints PyTorch's own peak of allocated bytes
-    waste_mended.py judge CASE AS-IS.db MENDED.db AS-IS.json MENDED.json TORCH TORCH_MENDED     exit status 1 where they do not agree, 77 where late frees are not the first advice
+    waste_mended.py judge CASE AS-IS.db MENDED.db AS-IS.json MENDED.json TORCH TORCH_MENDED     77 where late frees are not the first advice
 
     outputs    a GPT-2: `outputs` of the last step are held until the next forward has returned
-    gradients  a Llama: zero_grad() stands between forward and backward, so the last step's gradients lie over the whole forward
+    gradients  a Llama: zero_grad() stands between forward and backward
     losses     a ResNet-50: validation without no_grad(), whose losses go into a list, each with its graph
     states     an LSTM over a long text: the outputs of all segments are kept in a list
     extractor  a ViT makes features that a head is then trained on, and stays

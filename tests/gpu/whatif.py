@@ -1,5 +1,5 @@
-"""whatif.py CASE SNAPSHOT - runs on the GPU what whatif.sh replays, and writes PyTorch's snapshot of it.
-whatif.py verdict CASE REPLAY.json [BOUND] - PASS or FAIL of a replay: every address and segment event; BOUND: this share is enough.
+"""whatif.py CASE SNAPSHOT - runs what whatif.sh replays, and writes PyTorch's snapshot of it.
+whatif.py verdict CASE REPLAY.json [BOUND] - every address and segment event must agree; BOUND: this share is enough.
 """
 import json
 import sys

@@ -2,8 +2,7 @@
 # whatif.sh TREE OUT - what PyTorch's allocator did on a GPU, replayed: is each address, each segment event that of the simulation?
 #
 # Each case is recorded twice: by `vramscope run`, and by PyTorch's own history, whose snapshot is imported. That has neither a limit
-# nor the pools of segments that went back: cases with these are shown alone. fsdp needs two GPUs. CASES="native gc": these alone. Two
-# minutes.
+# nor the pools of segments that went back. fsdp needs two GPUs. CASES="native gc": these alone. Two minutes.
 . "$(dirname "$0")/gpu.bash"
 need
 gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())')

@@ -1,6 +1,6 @@
 #!/bin/bash
-# wheel.sh TREE OUT - the wheel of TREE on a GPU, in an environment beside PyTorch: doctor's last line, a training recorded with
-# phases, the fused loss from the package, the same package under `run` and without it, silence into a pipe.
+# wheel.sh TREE OUT - the wheel of TREE beside PyTorch: doctor's last line, a training recorded with phases, the fused loss from the
+# package, the same package without `run`, silence into a pipe.
 set -u
 tree=${1:?TREE: an installed tree} out=${2:?OUT: a folder}
 here=$(cd "$(dirname "$0")" && pwd)

@@ -3,7 +3,7 @@
 # call; the driver's figure tells of memory that no call asked for, and programs whose calls are all seen are accused of nothing; a
 # full ring hides no bytes.
 #
-# Needs gcc and cuda.h (CUDA_INCLUDE). DRIVER=DIR takes the driver from DIR (the simulated one).
+# Needs gcc and cuda.h (CUDA_INCLUDE). DRIVER=DIR: the simulated driver.
 . "$(dirname "$0")/gpu.bash"
 cd "$out" || exit 1
 unset LD_PRELOAD VRAMSCOPE_OUTPUT VRAMSCOPE_CLAIM CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH PYTHONPATH

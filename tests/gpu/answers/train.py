@@ -1,8 +1,5 @@
 """Trains a Llama of 1.2 billion parameters (Llama 3.2 1B's shape) as a plain script does: fp32 weights, bf16 autocast, AdamW, steps of
-changing lengths.
-
-It knows of no profiler, except that --snapshot has PyTorch record its own history, and --fused asks for the loss that holds no
-logits.
+changing lengths. --snapshot has PyTorch record its own history; --fused asks for the loss that holds no logits.
 """
 import argparse
 

@@ -1,11 +1,11 @@
 /*
- * aliases.c - physical memory mapped twice, and kernels that begin before their predecessor has ended.
+ * aliases.c - what the arena rests on: what one kernel writes through one mapping of physical memory the
+ * next one in the stream reads through another.
  *
- * The arena rests on this: what one kernel writes through one mapping the next one in the stream reads
- * through another. Programmatic dependent launch loosens the order: there griddepcontrol.wait is what waits
- * for the predecessor's writes. A writer lets the reader begin, spins, and writes; the reader counts words
- * that are not the writer's, through the same mapping or the other. A reader that does not wait must see
- * wrong words, else nothing overlapped.
+ * Programmatic dependent launch loosens the order: there griddepcontrol.wait is what waits for the
+ * predecessor's writes. A writer lets the reader begin, spins, and writes; the reader counts words that are
+ * not the writer's, through the same mapping or the other. A reader that does not wait must see wrong words,
+ * else nothing overlapped.
  */
 #include "kit.h"
 

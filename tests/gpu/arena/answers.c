@@ -1,6 +1,6 @@
 /*
- * answers.c - what the driver says about its memory, a line "= name value" each, which must be the same
- * whoever serves it: arena_driver.sh runs it without the arena and with it.
+ * answers.c - what the driver says about its memory, a line "= name value" each, which must be the same with
+ * the arena and without.
  */
 #define _GNU_SOURCE
 #include "kit.h"

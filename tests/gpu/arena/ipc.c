@@ -2,8 +2,7 @@
  * ipc.c - one process's memory in another, by cuIpcGetMemHandle, whoever serves it.
  *
  * The exporter fills blocks, one of which lies apart (under the arena: an alias mapping), and starts itself
- * again as the opener, which checks every word and writes its own. The exporter then finds the opener's
- * words.
+ * again as the opener, which checks every word and writes its own.
  */
 #define _GNU_SOURCE
 #include "kit.h"

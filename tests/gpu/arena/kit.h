@@ -1,6 +1,6 @@
 /*
  * kit.h - what the programs of arena_driver.sh share: CU(function, ...) calls the driver's function by name,
- * and is ABSENT where the driver has none: the programs also run on the simulated one.
+ * and is ABSENT where the driver has none, as the simulated one.
  */
 #ifndef TESTS_GPU_ARENA_KIT_H
 #define TESTS_GPU_ARENA_KIT_H

@@ -5,11 +5,10 @@
     measure.py OUT --set programs                   the five of programs.tsv, to OUT/programs.jsonl
     measure.py OUT --refusals                       then three of these with less memory than they need, to OUT/refusals.jsonl
     measure.py OUT --beside                         what a process holds beside PyTorch's memory, to OUT/beside.jsonl
-    measure.py --tiny [--only WORD...]              every program once on the CPU, tiny: do they run at all?
+    measure.py --tiny [--only WORD...]              every program once on the CPU, tiny
 
-Each program is a process of its own with a time limit; what a file has already is not measured again, but with --again, which marks
-it. A program prints PyTorch's counters after each step; a sitecustomize adds at the end what NVML says. torch.compile's caches are
-empty for each run, unless TORCHINDUCTOR_CACHE_DIR is set.
+What a file has already is not measured again, but with --again, which marks it. torch.compile's caches are empty for each run,
+unless TORCHINDUCTOR_CACHE_DIR is set.
 """
 import argparse
 import concurrent.futures

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Scores `vramscope fit` against what programs took on a GPU (measure.py), on a machine without one.
 
-    score.py DATA ANSWERS [--jobs 2] [--timeout 300] [--only WORD...] -- VRAMSCOPE [PYTHON]
+    score.py DATA ANSWERS [OPTION...] -- VRAMSCOPE [PYTHON]
     score.py DATA ANSWERS                      prints the score of the answers that are there
 
-DATA: a folder with third.jsonl (tests/data/dry/h200), programs.jsonl (--set programs) or refusals.jsonl (--refusals). ANSWERS: JSON
-lines; what it has is not run again. A refusal, a crash, status 3 and what took too long are misses. An answer is equal where
-allocated and reserved are what one of the measurements says.
+DATA: a folder of measure.py's files (tests/data/dry/h200). ANSWERS: JSON lines; what it has is not run again. A refusal, a crash,
+status 3 and what took too long are misses. An answer is equal where allocated and reserved are what one of the measurements says.
 """
 import argparse
 import concurrent.futures

@@ -2,7 +2,7 @@
 """Holds what `vramscope fit` says of the two ranks of a training against two real GPUs.
 
     two.py predict TOOL OUT    OUT/predicted.jsonl, without a GPU; recordings stay in OUT/dry
-    two.py measure TOOL OUT    OUT/measured.jsonl, each program recorded on two GPUs, in OUT/real; where figures differ, OUT/*.diff and OUT/*.txz
+    two.py measure TOOL OUT    OUT/measured.jsonl, each program recorded on two GPUs, in OUT/real
     two.py compare OUT         the table, of rank 0; exit 1 where an answer is off
 
 TOOL is an installed vramscope. $TEST_PYTHON has PyTorch and transformers, PYTHONPATH DeepSpeed. What a file has is not done again.

@@ -1,6 +1,5 @@
 #!/bin/bash
-# build_oracle.sh DIR - DIR/liboracle.so, from the CUPTI of the toolkit or of the Python package. Exit status 77, and why, where there
-# is none, or no compiler.
+# build_oracle.sh DIR - DIR/liboracle.so, from the CUPTI of the toolkit or of the Python package. 77 without these, or a compiler.
 set -u
 work=$1 here=$(dirname "$(realpath "$0")")
 

@@ -5,8 +5,7 @@
     calls.py unknown CUPTI_INCLUDE                   functions of that CUPTI that neither list below knows
 
 CALLS is written by the documentation of the CUDA driver, not by what vramscope hooks: the oracle must see what vramscope forgot.
-oracle.c logs the fields in this order, compare.py reads them by name. LOOKED_AT: why no allocation's bytes move in functions whose
-names look so.
+LOOKED_AT: why no bytes move in functions whose names look so.
 """
 import os
 import re

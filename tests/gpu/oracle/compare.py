@@ -2,8 +2,8 @@
 """compare.py [--name NAME] [--json FILE] LOGS DATABASES - holds vramscope's recordings against what CUPTI saw: calls, bytes, totals.
 
 LOGS: a folder of oracle-PID.log files; DATABASES: of the same processes' *.db; or one file each. Calls are compared thread by
-thread, in order; bytes are CUPTI's own MEMORY2 records. Exit status 1 if one is missed, extra, wrong or out of order without one of
-the NAMED reasons, 2 where there is nothing to compare.
+thread, in order; bytes are MEMORY2 records. Exit status 1 if one is missed, extra, wrong or out of order without one of the NAMED
+reasons, 2 where there is nothing to compare.
 """
 import argparse
 import collections

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""coverage.py WORK OUT PROGRAM... - the results of oracle.sh, program by program, as coverage.json, .md and .log.
+"""coverage.py WORK OUT PROGRAM... - the results of oracle.sh as coverage.json, .md and .log.
 
 A program passes where output and exit status under vramscope are those without it, alone and beside CUPTI, compare.py finds nothing
 unnamed, and the driver's bytes that nothing explains are within 1 % of the used bytes, or 64 MiB.

@@ -2,7 +2,7 @@
 
 MEMORY2 has fewer kinds than there are: virtual memory is "device" at the mapped address, registered host memory is "pinned", what
 graphs have reserved comes without an address. Where it counts in a way of its own, one rule each below takes what meets its exact
-condition, and counts it by its name.
+condition.
 """
 import collections
 

@@ -1,13 +1,11 @@
 /*
- * oracle.c - a second witness in the same process: what CUPTI says that the program asked of the driver.
+ * oracle.c - a second witness in the same process: what CUPTI says that the program asked of the driver. The
+ * driver loads it by itself in cuInit (CUDA_INJECTION64_PATH), so that nothing is shared with vramscope.
+ * Logged are all functions that could move memory (calls.py makes calls.inc), and the activity records
+ * MEMORY2 and MEMORY_POOL.
  *
- * The driver loads it by itself in cuInit (CUDA_INJECTION64_PATH=liboracle.so): no name is interposed and
- * nothing is shared with vramscope. Logged are callbacks of the driver API and of resources, for every
- * function that could move memory (calls.py; calls.inc is made from it), and the activity records MEMORY2
- * and MEMORY_POOL.
- *
- * ORACLE_LOG names the folder of oracle-PID.log. A line each, numbers in hexadecimal unless said otherwise
- * (seq: the order in which calls began, from 1):
+ * ORACLE_LOG names the folder of oracle-PID.log; a line each, numbers in hexadecimal (seq: the order in
+ * which calls began, from 1):
  *
  *     H version pid cupti                  T tid thread-name
  *     C seq tid function status values...  a call that is over
@@ -19,9 +17,6 @@
  *     P op type address pid device keep size used                                               MEMORY_POOL
  *     E text                               something went wrong here
  *     Z lines dropped                      the end of a process that ended in good order (decimal)
- *
- * A call's line is written at once, so that a process that dies in a call has said which; activity records
- * are lost with it.
  */
 #define _GNU_SOURCE
 #include <cuda.h>

@@ -1,11 +1,10 @@
 #!/bin/bash
-# oracle.sh TREE OUT [PROGRAM...] - is every allocation recorded? Real programs on the GPU, held against CUPTI.
-# PROGRAM...: all that need one GPU unless named; torch_ddp and torch_fsdp need two. OUT gets coverage.md (the table),
-# coverage.json, coverage.log, and failures.tar.gz where something differed. Exit status 0 all well, 1 something differs,
-# 77 no GPU, no CUPTI or no compiler here.
+# oracle.sh TREE OUT [PROGRAM...] - is every allocation recorded? Real programs on the GPU, held against CUPTI. PROGRAM: all that need
+# one GPU unless named; torch_ddp and torch_fsdp need two. OUT gets coverage.md (the table), coverage.json, coverage.log, and
+# failures.tar.gz.
 #
 # Every program runs alone, under the oracle, under vramscope (which gives the residual), and under both (which gives the comparison).
-# CUPTI itself may change what a program does, so output is compared with and without it. Only the runs that are measured run alone.
+# CUPTI itself may change what a program does, so output is compared with and without it. Only what is measured runs alone.
 set -u
 if [ $# -lt 2 ]; then
     sed -n '2,5s/^# \{0,1\}//p' "$0"

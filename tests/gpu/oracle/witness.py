@@ -1,7 +1,7 @@
 """Reads what the oracle wrote, and says which events a complete recording must have for it.
 
-A driver call is not always an event (a free of NULL, the second of many Retains, an allocation on a captured stream). Each such
-translation is made from what CUPTI told, never from what vramscope recorded.
+A driver call is not always an event (a free of NULL, the second of many Retains). Each such translation is made from what CUPTI
+told, never from what vramscope recorded.
 """
 import collections
 import re

@@ -1,7 +1,5 @@
-"""PyTorch's expandable segments run out of memory: what the recording says against torch's own counters.
-
-    expandable_oom.py play FACTS.json              the program; most of the device goes to one driver allocation of its own, so that torch's growth is short
-    expandable_oom.py check RUN.db FACTS.json TREE compares; prints a line a figure
+"""expandable_oom.py play FACTS.json | check RUN.db FACTS.json TREE. Most of the device goes to one driver allocation, so that torch's
+growth is short.
 """
 import ctypes
 import json

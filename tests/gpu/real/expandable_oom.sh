@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # expandable_oom.sh TREE OUT - PyTorch with expandable segments runs out of a real GPU's memory: peak, direct memory and what the
-# device held are torch's own counters, with call stacks and without, and add up to the device. Needs a GPU without other programs.
+# device held are torch's own counters, with call stacks and without, and add up to the device. Needs a GPU of its own.
 python=python3
 . "$(dirname "$0")/../gpu.bash"
 need

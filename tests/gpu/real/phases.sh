@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # phases.sh TREE OUT [PROGRAM...] - the phases of real trainings (phases_programs.py), block by block, against PyTorch's own memory
-# history by a written rule (phases_rule.py). With two GPUs also DDP and FSDP2. What is not installed is left out.
+# history by a written rule (phases_rule.py). With two GPUs also DDP and FSDP2.
 #
-# DRY=1: without a GPU, on the CPU, with the hooks' own word in place of a recording (LIBRARY: what the hooks talk to).
+# DRY=1: on the CPU, with the hooks' own word in place of a recording (LIBRARY: what the hooks talk to).
 . "$(dirname "$0")/../gpu.bash"
 tree=$(realpath "$1") here=$(dirname "$(realpath "$0")")
 mkdir -p "$2"; out=$(realpath "$2"); shift 2

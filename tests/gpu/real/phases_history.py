@@ -1,5 +1,5 @@
-"""What the programs of phases_programs.py allocate, each block with the Python stack that asked for it: PyTorch's own memory history,
-or without a GPU a dispatch mode, which also notes the phase that the hooks say.
+"""What the programs of phases_programs.py allocate, each block with its Python stack: PyTorch's own memory history, or without a GPU a
+dispatch mode, which also notes the phase that the hooks say.
 """
 
 import gzip

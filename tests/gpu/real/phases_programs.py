@@ -1,5 +1,5 @@
-"""phases_programs.py NAME OUT.history.gz - training programs as people write them, small, unmarked; --list: those whose libraries are
-there. Without a GPU a dry run on the CPU.
+"""phases_programs.py NAME OUT.history.gz | --list - training programs as people write them, small, unmarked. Without a GPU a dry run
+on the CPU.
 """
 
 import importlib.util

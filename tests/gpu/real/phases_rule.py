@@ -8,15 +8,14 @@ From a Python stack to a phase, outermost frame first (phase_of):
     4. A function called `generate` that belongs to a model: evaluation, whatever follows.
     5. nn.Module's _call_impl: evaluation below one of EVALUATION, else forward.
     6. In forward a frame on a line that calls the output layer (HEAD): logits.
-    7. Anything else: none. Behind torch/_inductor nothing counts: those lines nobody calls.
+    7. Anything else, and what is behind torch/_inductor: none.
 
-No stack says that logits were made before, so in the order of events (rule):
+Then in the order of events (rule):
 
     8. After logits, what is `none`, or forward of the same outermost call, is logits until another phase begins or a forward comes from
-       another line. A line of FROZEN (a teacher, a reference) has forward and logits of its own; then the logits before it go on.
+       another line. A line of FROZEN (a teacher, a reference) has forward and logits of its own.
 
-A dry run has the hooks' phases beside its events and no database. Exit 1: less than 99.9 % of the bytes agree, other phases or
-steps than the program has, or a wrong word about an output layer that was not called.
+A dry run's events have the hooks' phases, and there is no database.
 """
 
 import collections

@@ -1,8 +1,4 @@
-"""JAX and CuPy with their own pools: what the recording says against what the libraries count themselves.
-
-    pools.py jax|cupy FACTS.json              the program; notes the library's own figures at its end
-    pools.py check RUN.db FACTS.json TREE     compares; prints a line a figure
-"""
+"""pools.py jax|cupy FACTS.json: the program, and its library's own figures at its end | check RUN.db FACTS.json TREE"""
 import json
 import os
 import sqlite3

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # pools.sh TREE OUT [jax] [cupy] - programs whose library has a pool that reports no blocks: what it holds is the library's own
-# figure, to the byte, and what is allocated of it is unknown (pools.py). Half a minute.
+# figure, to the byte, and what is allocated of it is unknown. Half a minute.
 . "$(dirname "$0")/../gpu.bash"
 shift 2
 nvidia-smi -L >/dev/null 2>&1 || { echo "SKIP: no GPU"; exit 77; }

@@ -1,4 +1,4 @@
-"""accused.py HOW - a few steps of a small network, all of whose calls are seen: eager, expandable, async, graphs, limited."""
+"""accused.py HOW - a few steps of a small network, all of whose calls are seen."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
-"""children.py HOW: a Python program that reaches the driver through ctypes, in itself (ctypes) or in its children: fork, spawn,
-forkserver, subprocess; cleared, replaced, refused: their launcher removes LD_PRELOAD, or puts another library there.
+"""children.py HOW: reaches the driver through ctypes, in itself (ctypes) or in its children: fork, spawn, forkserver, subprocess;
+cleared, replaced, refused: their launcher removes LD_PRELOAD, or puts another library there.
 """
 import ctypes
 import multiprocessing

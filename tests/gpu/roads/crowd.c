@@ -1,6 +1,6 @@
 /*
- * crowd.c - 32 threads keep a small ring full all the time, beside one that holds 1280 MiB at its peak; they
- * never hold more than 1 MiB.
+ * crowd.c - 32 threads, which never hold more than 1 MiB, keep a small ring full, beside one that holds 1280
+ * MiB at its peak.
  */
 #define _GNU_SOURCE
 #include "work.h"

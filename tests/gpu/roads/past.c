@@ -1,6 +1,6 @@
 /*
- * past.c - allocates 640 MiB past every hook, by the C library's own dlsym; with `seen` as everybody does,
- * and managed memory beside. 77: that dlsym is not to be had here.
+ * past.c - allocates 640 MiB past every hook, by the C library's own dlsym (77: not to be had here); with
+ * `seen` as everybody does, and managed memory beside.
  */
 #define _GNU_SOURCE
 #include "work.h"

@@ -1,6 +1,6 @@
 /*
- * roads.c - the roads to the driver that need no CUDA runtime: roads NAME [LIBRARY]; main has the names. All
- * end in the work of work.h.
+ * roads.c - roads NAME [LIBRARY]: those to the driver that need no CUDA runtime. All end in the work of
+ * work.h.
  */
 #define _GNU_SOURCE
 #include "work.h"

@@ -1,7 +1,6 @@
 /*
  * runtime.cu - the roads through the CUDA runtime, linked statically and dynamically: runtime calls | entry
- * | entry-by-version | cublas. Prints results of computations, which must be the same with and without the
- * shim.
+ * | entry-by-version | cublas.
  */
 #include <cuda.h>
 #include <cuda_runtime.h>

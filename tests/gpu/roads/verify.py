@@ -1,8 +1,8 @@
 """verify.py RUN.db < EXPECTED: holds a recording's memory events against an exact list of lines "op|space|api|size|status".
 
-Samples, pools' figures, contexts, modules and phases are not compared, nor a refusal to end one: the CUDA runtime unloads its
-libraries in an exit handler, where the driver answers 4 (CUDA_ERROR_DEINITIALIZED). --any-order; --contains: EXPECTED is a
-subsequence; --loss TEXT wants a row of table loss that begins so, else there must be none.
+A refusal to end something is not compared: the CUDA runtime unloads its libraries in an exit handler, where the driver answers 4
+(CUDA_ERROR_DEINITIALIZED). --any-order; --contains: EXPECTED is a subsequence; --loss TEXT wants a row of table loss that begins
+so, else there must be none.
 """
 import argparse
 import sqlite3

@@ -1,6 +1,6 @@
 /*
  * work.h - what every program of the roads does once it has found the driver, so that every road has the
- * same list of events. Prints nothing that differs between two runs.
+ * same list of events.
  */
 #ifndef TESTS_GPU_ROADS_WORK_H
 #define TESTS_GPU_ROADS_WORK_H

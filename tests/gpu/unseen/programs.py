@@ -1,5 +1,5 @@
-"""programs.py NAME FACTS - small programs as people write them, each with its own witness; --list names all whose libraries are there.
-check.py has what each is expected to show.
+"""programs.py NAME FACTS | --list - small programs as people write them, each with its own witness. check.py has what each is expected
+to show.
 """
 import copy
 import importlib.util

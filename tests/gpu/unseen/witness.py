@@ -1,5 +1,5 @@
-"""What a program knows of its own tensors while it runs, written down for check.py: PyTorch's word, what autograd saves, what it
-planted. A word is an address, the time and the role: of the blocks that ever lay there one lived then.
+"""What a program knows of its own tensors while it runs, for check.py: PyTorch's word, what autograd saves, what it planted. A word is
+an address, the time and the role.
 """
 import json
 import time

@@ -1,7 +1,6 @@
 """features.py FACTS.json - what later versions of PyTorch let a program do with its memory, a function each: prints its name and a
-number that it computed, or "not in this version".
-
-UVM=0 leaves managed memory out. RESERVE, in bytes, is what expandable_segments_reserve was set to: then that alone is tried.
+number that it computed. UVM=0 leaves managed memory out. RESERVE, in bytes, is what expandable_segments_reserve was set to: then
+that alone is tried.
 """
 import gc
 import os

@@ -1,8 +1,5 @@
-"""program.py FACTS.json [--kill] [--steps N] - a training with much that PyTorch's allocator can be asked for, none of it for a
-profiler.
-
-Losses go to standard output, to the last bit; PyTorch's counters to FACTS. --kill: dies of SIGKILL in backward, the counters noted.
-DEVICE=cpu leaves out what needs a GPU, to try the program.
+"""program.py FACTS.json [--kill] [--steps N] - a training with much that PyTorch's allocator can be asked for. Losses go to standard
+output, to the last bit; PyTorch's counters to FACTS. --kill: dies of SIGKILL in backward. DEVICE=cpu leaves out what needs a GPU.
 """
 import argparse
 import gc

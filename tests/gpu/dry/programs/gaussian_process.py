@@ -1,4 +1,4 @@
-"""Regression by a Gaussian process with a deep kernel: Cholesky and triangular solves in float64, log determinant, LBFGS or Adam."""
+"""A Gaussian process with a deep kernel: Cholesky and triangular solves in float64, LBFGS or Adam."""
 import argparse, json, math
 import torch
 from torch import nn

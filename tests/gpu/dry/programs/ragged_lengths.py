@@ -1,4 +1,4 @@
-"""OPT on batches whose count and length change with every step (from a fixed seed), padded to a multiple of 8."""
+"""OPT on batches whose count and length change with every step, padded to a multiple of 8."""
 import argparse
 import json
 import random

@@ -1,4 +1,4 @@
-"""ResNet-50, channels last, fp16 autocast with a GradScaler at its default scale, SGD, an odd batch, weight decay apart."""
+"""ResNet-50, channels last, fp16 autocast with a GradScaler, SGD, an odd batch, weight decay apart."""
 import argparse
 import json
 

@@ -1,4 +1,4 @@
-"""Preferences with adapters alone: the bf16 model with its LoRA switched off is the reference; layers are recomputed."""
+"""bf16 GLM with LoRA, which switched off is the reference; recomputed layers."""
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import GlmConfig, GlmForCausalLM

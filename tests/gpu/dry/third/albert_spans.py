@@ -1,4 +1,4 @@
-"""ALBERT finds answers: one layer's weights used many times, fp16 with a GradScaler, overlapping windows."""
+"""ALBERT finds answers: one layer's weights used many times, fp16 with a GradScaler."""
 import torch
 from transformers import AlbertConfig, AlbertForQuestionAnswering, get_linear_schedule_with_warmup
 

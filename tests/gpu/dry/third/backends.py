@@ -1,4 +1,4 @@
-"""A decoder with attention by one backend that the user names; where that takes one, a learned bias."""
+"""A decoder with attention by one backend; where that takes one, a learned bias."""
 import contextlib
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""BLOOM on blocks of a stream: a smaller last batch, a perplexity after every other step."""
+"""BLOOM on blocks of a stream: a smaller last batch, perplexities in between."""
 import math
 
 import torch

@@ -1,4 +1,4 @@
-"""Clicks by crossed features: a micro-batch is one CUDA graph, the optimizer's step a second one in the same pool."""
+"""A micro-batch is one CUDA graph, the optimizer's step a second one in the same pool."""
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,4 +1,4 @@
-"""A student of speech frames and a slow teacher whose pass is a CUDA graph."""
+"""A student, and a slow teacher whose pass is a CUDA graph."""
 import copy
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Cohere 2 (attention and MLP side by side, sliding windows) on chats of which only answers count."""
+"""Cohere 2 (attention and MLP side by side, sliding windows) on chats."""
 import torch
 from torch.nn import functional as F
 from transformers import Cohere2Config, Cohere2ForCausalLM

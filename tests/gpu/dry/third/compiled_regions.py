@@ -1,4 +1,4 @@
-"""A ViT whose blocks are compiled one by one, dropped paths, an average on the device."""
+"""A ViT whose blocks are compiled one by one, an average on the device."""
 import time
 
 import torch

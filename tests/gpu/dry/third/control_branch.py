@@ -1,4 +1,4 @@
-"""A control branch for a frozen U-Net: a copy of its way down enters by convolutions of zeros."""
+"""A frozen U-Net; a copy of its way down enters by convolutions of zeros."""
 import copy
 import math
 import torch

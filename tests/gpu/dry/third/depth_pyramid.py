@@ -1,4 +1,4 @@
-"""Depth of one image: torchvision's encoder, bilinear steps up, masked losses, sizes in turn."""
+"""Depth of one image: torchvision's encoder, masked losses, sizes in turn."""
 import torch
 import torchvision
 from torch import nn

@@ -1,4 +1,4 @@
-"""Self-distillation of a ViT: large and small crops of each image, a slow teacher, fp16."""
+"""Self-distillation of a ViT: large and small crops, a slow teacher, fp16."""
 import math
 
 import torch

@@ -1,4 +1,4 @@
-"""Experts choose their tokens, each as many: gathered, multiplied in a batch, added back."""
+"""Experts choose their tokens, each as many, multiplied in a batch."""
 import torch
 from torch import nn
 from torch.nn import functional as F

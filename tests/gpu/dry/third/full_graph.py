@@ -1,4 +1,4 @@
-"""A graph network on a whole graph: a sparse matrix times features, an evaluation after each epoch."""
+"""A graph network on a whole graph: a sparse matrix times features."""
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,4 +1,4 @@
-"""A small GPT-OSS: sinks in attention, windows in every other layer, experts; the router a group of its own."""
+"""GPT-OSS: sinks in attention, windows, experts; the router a group of its own."""
 import torch
 from transformers import GptOssConfig, GptOssForCausalLM
 

@@ -1,4 +1,4 @@
-"""Images from text by rectified flow: image and text have weights of their own and look at each other."""
+"""Images from text by rectified flow: both look at each other."""
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,4 +1,4 @@
-"""What the programs of this folder share: their command lines, and PyTorch's counters after each step and at the end."""
+"""What these programs share: command lines, and PyTorch's counters after each step and at the end."""
 import argparse
 import atexit
 import json

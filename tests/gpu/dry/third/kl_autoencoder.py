@@ -1,4 +1,4 @@
-"""An autoencoder for images with an adversary whose weight follows from two gradients."""
+"""An autoencoder with an adversary whose weight follows from two gradients."""
 import torch
 from torch import nn
 from torch.nn import functional as F

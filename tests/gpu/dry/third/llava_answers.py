@@ -1,4 +1,4 @@
-"""LLaVA's two stages: the projector alone, then the language model, too; the vision tower is frozen."""
+"""LLaVA: the projector alone, then the language model, too; frozen vision tower."""
 import torch
 from transformers import CLIPVisionConfig, LlavaConfig, LlavaForConditionalGeneration, Qwen2Config
 

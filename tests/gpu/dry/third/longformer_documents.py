@@ -1,4 +1,4 @@
-"""Longformer sorts documents: windows of attention, some global words, lengths that differ by batch."""
+"""Longformer: windows of attention, global words, lengths that differ by batch."""
 import torch
 from transformers import LongformerConfig, LongformerForSequenceClassification
 

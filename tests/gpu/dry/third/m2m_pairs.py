@@ -1,4 +1,4 @@
-"""M2M-100: sentences sorted by length, layers left out at random, TF32, a short beam at the end."""
+"""M2M-100: sorted lengths, layers left out at random, TF32, a short beam."""
 import random
 
 import torch

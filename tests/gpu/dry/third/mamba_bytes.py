@@ -1,4 +1,4 @@
-"""Mamba 2 by transformers in plain PyTorch operations; rows of two lengths, two micro-batches."""
+"""Mamba 2 in plain PyTorch operations; rows of two lengths, two micro-batches."""
 import torch
 from transformers import Mamba2Config, Mamba2ForCausalLM
 

@@ -1,4 +1,4 @@
-"""Detection by queries matched to boxes on the host, losses after every decoder layer, padded images."""
+"""Detection by queries matched on the host, losses after every decoder layer."""
 import torch
 import torchvision
 from torch import nn

@@ -1,4 +1,4 @@
-"""Speech from letters: a two-way LSTM reads, two LSTM cells write frame by frame, convolutions correct."""
+"""Speech from letters: an LSTM reads, two LSTM cells write frame by frame."""
 import torch
 from torch import nn
 from torch.nn import functional as F

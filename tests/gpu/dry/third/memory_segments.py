@@ -1,4 +1,4 @@
-"""A language model with memories of the segment before, relative places, an adaptive softmax; float32."""
+"""Memories of the segment before, relative places, an adaptive softmax; float32."""
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,4 +1,4 @@
-"""ModernBERT on masked words: padded batches, the sparse head only where words are hidden."""
+"""ModernBERT on masked words: padded batches, the sparse head."""
 import random
 
 import torch

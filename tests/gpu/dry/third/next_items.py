@@ -1,4 +1,4 @@
-"""What a person looks at next: drawn items for each place, ranks among all afterwards."""
+"""What a person looks at next: drawn items, ranks among all afterwards."""
 import torch
 from torch import nn
 from torch.nn import functional as F

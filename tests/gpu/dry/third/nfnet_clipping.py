@@ -1,4 +1,4 @@
-"""A network without normalization, gradients clipped unit by unit; channels last in fp16, or fp32."""
+"""A network without normalization, gradients clipped unit by unit; fp16 or fp32."""
 import torch
 from torch import nn
 from torch.nn import functional as F

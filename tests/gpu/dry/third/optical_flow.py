@@ -1,4 +1,4 @@
-"""torchvision's RAFT without weights: motion refined again and again, a loss over all refinements."""
+"""torchvision's RAFT: motion refined again and again, a loss over all."""
 import torch
 import torchvision
 

@@ -1,4 +1,4 @@
-"""A transformer over a table's columns, one of several optimizers; the best weights are kept on the device."""
+"""A table's columns, one of several optimizers; the best weights are kept."""
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,4 +1,4 @@
-"""Activations leave for the host by hooks of one's own, on a second stream, two on their way at most."""
+"""Activations leave for the host by hooks of one's own, on a second stream."""
 import collections
 import contextlib
 import torch

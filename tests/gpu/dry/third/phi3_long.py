@@ -1,4 +1,4 @@
-"""Phi-3 on long rows in bf16, layers recomputed where asked for; the head sees each row's last part."""
+"""Phi-3 on long rows, recomputed or not; the head sees each row's last part."""
 import logging
 
 import torch

@@ -1,4 +1,4 @@
-"""torchvision's RetinaNet without weights: one image size of several per batch, boxes after the last step."""
+"""torchvision's RetinaNet: one image size of several per batch, boxes at the end."""
 import torch
 from torchvision.models.detection import retinanet_resnet50_fpn_v2
 

@@ -1,4 +1,4 @@
-"""A large graph by samples: neighbours drawn on the host, their features gathered layer by layer."""
+"""A large graph by samples: neighbours drawn on the host, gathered by layer."""
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,4 +1,4 @@
-"""A GPT as speed runs write it: squared ReLU, skips between the halves, capped logits, Lion by foreach."""
+"""A GPT as speed runs write it: skips between the halves, Lion by foreach."""
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""A GAN with styles: kernels changed per image, two styles mixed, a lazy penalty, an averaged generator."""
+"""A GAN with styles: kernels changed per image, a lazy penalty, an average."""
 import copy
 import torch
 from torch import nn

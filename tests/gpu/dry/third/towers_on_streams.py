@@ -1,4 +1,4 @@
-"""Images and captions by two towers on a stream each, which wait for each other before the loss."""
+"""Images and captions by two towers, on a stream each."""
 import contextlib
 import torch
 from torch import nn

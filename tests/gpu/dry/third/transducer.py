@@ -1,4 +1,4 @@
-"""Speech by a transducer: a conformer or LSTM hears, an LSTM predicts, both joined per frame and word."""
+"""Speech by a transducer: conformer or LSTM, and an LSTM, joined per frame and word."""
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,9 +1,8 @@
 """train.py STRATEGY MODEL [--batch N] [--steps N]: a training over the ranks of torchrun; rank by rank PyTorch's own counters at the
 end.
 
-STRATEGY: ddp, fsdp1, fsdp1-mixed, fsdp2, fsdp2-keep (gathered from forward to backward), fsdp2-mixed, zero1 to zero3 (DeepSpeed),
-zero1-host to zero3-host (its optimizer on the host), tp (tensors in parts). MODEL: llama, moe, vit; held out: qwen, shared, bert;
-neox, dino.
+fsdp2-keep: gathered from forward to backward. zero1-host: DeepSpeed's optimizer on the host. tp: tensors in parts. Models held out:
+qwen, shared, bert; neox, dino.
 """
 import argparse
 import functools

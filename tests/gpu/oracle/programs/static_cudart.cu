@@ -1,6 +1,6 @@
 /*
- * static_cudart.cu - every kind of memory that the CUDA runtime and the driver give out, from a program that
- * carries its runtime inside (nvcc -cudart static).
+ * static_cudart.cu - every kind of memory that the CUDA runtime and the driver give out, from a program with
+ * a runtime inside (nvcc -cudart static).
  *
  *     static_cudart [all]             every section, then reset and what comes after it
  *     static_cudart open FD POOL_FD   the other process of the section on imports; reads the handles from FD

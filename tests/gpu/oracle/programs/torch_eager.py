@@ -1,6 +1,4 @@
-"""Plain training; the environment chooses PyTorch's allocator. Beside the steps what makes, splits and frees segments, and a request
-that the device cannot serve.
-"""
+"""Plain training; beside the steps what makes, splits and frees segments, and a request that the device cannot serve."""
 import torch
 
 import truth

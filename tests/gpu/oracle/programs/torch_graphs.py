@@ -1,6 +1,4 @@
-"""CUDA graphs: a captured step replayed, make_graphed_callables, private pools, and their end. Under backend:cudaMallocAsync the
-captured allocations are memory nodes of the graph.
-"""
+"""CUDA graphs. Under backend:cudaMallocAsync the captured allocations are memory nodes of the graph."""
 import torch
 
 import truth

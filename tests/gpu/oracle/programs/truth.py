@@ -1,7 +1,5 @@
-"""What a program says of itself.
-
-    report(result)   prints one sorted line of JSON, the same with and without anything that watches
-    mark(counters)   writes $ORACLE_FACTS/facts-PID.json: the moment (CLOCK_MONOTONIC), NVML's figures, the framework's own counters
+"""report(): a sorted line of JSON, the same whoever watches. mark(): $ORACLE_FACTS/facts-PID.json, with the moment (CLOCK_MONOTONIC),
+NVML's figures, the framework's own counters.
 """
 import ctypes
 import json
