@@ -1,8 +1,7 @@
 #!/bin/bash
-# bench.sh TESTS LIB - the micro-benchmarks, one after the other, from a folder of the bench_* programs.
-#
-# TESTS: build/release/tests after `cmake --build build/release --target benches`, or a copy of its bench_* and hooks/libcuda.so.1.
-# LIB: libvramscope.so. No GPU is needed; figures depend on the processor and on what else runs.
+# bench.sh TESTS LIB - the micro-benchmarks, one after the other. TESTS: build/release/tests after `cmake --build build/release
+# --target benches`, or a copy of its bench_* and hooks/libcuda.so.1. LIB: libvramscope.so. Figures depend on the processor and on
+# what else runs.
 set -u
 [ $# = 2 ] || { sed -n '2s/^# /usage: /p' "$0" >&2 && exit 2; }
 tests=$(realpath "$1") lib=$(realpath "$2")

@@ -1,9 +1,8 @@
 /*
- * bench_access.c - what the access ledger takes of a launch, in nanoseconds, hot and with other data in
- * between; and what applying its uses takes.
- *
- * Launches are made up: most have a handful of pointers among their words, one in thirty (foreach) has 400
- * words. Another thread empties the ring, as the drain does, so that its lines come from that processor.
+ * bench_access.c - what the access ledger takes of a launch, hot and with other data in between; and what
+ * applying its uses takes. Of the made-up launches most have a handful of pointers among their words, one in
+ * thirty (foreach) has 400 words. Another thread empties the ring, as the drain does, so that its lines come
+ * from that processor.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /*
  * bench_arena.c - what a malloc and a free of the arena cost where no call of the driver is needed:
- * bench_arena [rounds]
- *
- * One thread; the backing is counters. Medians of the rounds, least and most in brackets.
+ * bench_arena [rounds]. The backing is counters.
  */
 #define _GNU_SOURCE
 #include <stdint.h>

@@ -5,15 +5,14 @@
  *     bench_arena_replay [passes=N] [lag=EVENTS] [trim=BYTES] [window=FREES] [capacity=BYTES] [defer=1]
  *                        [waits=0] [mappings=CHUNKS] [device=CHUNKS] [without=RULE] TRACE...
  *
- * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID [STREAM]", of which N set up what was live when
- * the recording began (bench_arena_trace.py). The STREAM "any": no stream was asked for, and the device was
- * waited for before the free. Made up: training:N on N streams,
- * lengths:N[:LAYERS[:HIDDEN[:INNER[:VOCABULARY]]]], small:N (training_trace.h); random:N, growing:N,
- * cross:N, mixed:N, turns, halves, phases:STEPS (hard_traces.h).
+ * TRACE: "N ALL", then ALL lines "a ID SIZE STREAM" or "f ID [STREAM]", of which N set up what was live at
+ * first (bench_arena_trace.py). STREAM "any": none was asked for, and the device was waited for before the
+ * free. Made up: training:N on N streams, lengths:N[:LAYERS[:HIDDEN[:INNER[:VOCABULARY]]]], small:N
+ * (training_trace.h); random:N, growing:N, cross:N, mixed:N, turns, halves, phases:STEPS (hard_traces.h).
  *
- * Further passes begin again from the first state. lag: events are reached so many events later, or up to
- * half as much earlier or later. defer: no stream is known, and frees do not wait. waits=0: no stream waits
- * for another. without: one rule of shim/arena/core/rules.h is left out (bench_arena_rules.py).
+ * lag: events are reached so many events later, or up to half as much earlier or later. defer: no stream is
+ * known, and frees do not wait. waits=0: no stream waits for another. without: a rule of
+ * shim/arena/core/rules.h.
  */
 #include <stdint.h>
 #include <stdio.h>

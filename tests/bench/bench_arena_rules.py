@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
-"""bench_arena_rules.py [--rules A,B] [--times N] BENCH_ARENA_REPLAY [TRACE...]
+"""bench_arena_rules.py [--rules A,B] [--times N] BENCH_ARENA_REPLAY [TRACE...] - what each of the arena's rules
+(shim/arena/core/rules.h) is worth: made-up traces and each TRACE are replayed with all rules, and with each one left out. A line
+for each trace in which something changes.
 
-What each of the arena's rules (shim/arena/core/rules.h) is worth: made-up traces and each TRACE (bench_arena_trace.py,
-bench_arena_steps.py) are replayed with all rules, and with each one left out. For each rule a line for each trace in which
-something changes.
-
-    calls     of the driver, to make memory, map it and give it back, per 1000 requests and frees of the whole run
+    calls     of the driver for memory, per 1000 requests and frees
     held      the most physical memory, over the most that lived
     waits     of a stream for another, and of the host, per 1000; events recorded and looked at, as order calls, per 1000
     ns        processor time of a request or free, the least of N runs (3)
@@ -68,7 +66,7 @@ def line(name, f):
 
 
 def main():
-    p = argparse.ArgumentParser(usage=__doc__.split("\n")[0])
+    p = argparse.ArgumentParser()
     p.add_argument("bench")
     p.add_argument("traces", nargs="*")
     p.add_argument("--rules")

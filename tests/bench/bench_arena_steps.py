@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """bench_arena_steps.py [--size single|light|llama] [--steps N] [--lengths SHORTEST:LONGEST] [--batches N] [--repeat N] > TRACE
 
-What a training loop of PyTorch asks of an allocator, as input for bench_arena_replay, without a GPU: the model of
-tests/gpu/arena_train.py lies on the device "meta", and each storage that an operator returns is a request until PyTorch lets go of
-it. Workspaces are missing. With --repeat N the random lengths begin anew after N steps.
+What a training loop of PyTorch asks of an allocator, without a GPU: the model of tests/gpu/arena_train.py lies on the device
+"meta", and each storage that an operator returns is a request until PyTorch lets go of it. With --repeat N the random lengths begin
+anew after N steps.
 """
 import argparse
 import os

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""bench_arena_trace.py FILE [DEVICE] > TRACE: what a run asked of its allocator, as input for bench_arena_replay (which has the
-format).
-
-FILE is a PyTorch memory snapshot (pickle), which is rewound from the end to find what was live at its first event, or a vramscope
-recording of a run under the arena.
+"""bench_arena_trace.py FILE [DEVICE] > TRACE: what a run asked of its allocator, for bench_arena_replay (which has the format). FILE
+is a PyTorch memory snapshot (pickle), rewound from the end to find what was live at its first event, or a recording of a run under
+the arena.
 """
 import pickle
 import sqlite3

@@ -4,8 +4,8 @@
  *     bench_drain [events [directory [accesses]]]
  *
  * A synthetic training job (tests/unit/trace/stream.h) fills the ring in bursts; only the writer's time
- * counts, the final checkpoint included. Targets: 1.5 M events/s, 60 bytes an event; with "accesses", where
- * each block has a row of the access ledger, 1.2 M and 70 (launches do not count).
+ * counts. Targets: 1.5 M events/s, 60 bytes an event; with "accesses", where each block has a row of the
+ * access ledger, 1.2 M and 70.
  */
 #define _GNU_SOURCE
 #include <errno.h>

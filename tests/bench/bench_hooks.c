@@ -4,10 +4,9 @@
  *     LD_PRELOAD=build/release/lib/libvramscope.so build/release/tests/bench_hooks
  *     bench_hooks NUMBER TIMES    the hooked calls of the NUMBERth subject alone, to count instructions
  *
- * The driver does nearly nothing (tests/unit/hooks/fake_driver.c). Rounds of the hooked functions, and of
- * the same under names that nobody hooks, take turns; the median difference is the cost. Preload
- * build/release/tests/hooks/libhooks_preload.so instead, and the recording is a double: what is left is the
- * wrapper.
+ * Rounds of the hooked functions, and of the same under names that nobody hooks, take turns; the median
+ * difference is the cost. Preload build/release/tests/hooks/libhooks_preload.so instead, and the recording
+ * is a double: what is left is the wrapper.
  */
 #define _GNU_SOURCE
 #define __CUDA_API_VERSION_INTERNAL

@@ -4,10 +4,9 @@
  *
  *     bench_offered [million events a second [seconds [threads]]]        2 10 1 unless given
  *
- * The whole shim below the hooks, its drain and its database; call stacks and ranges are stand-ins. A call's
- * time is measured around vs_record; the bound of its wait is 1 ms (journal.h). Calls during which the
- * kernel gave the core to others are counted apart. Status 1 where taken and lost, as the callers were told,
- * are not the rows and the loss rows of the database.
+ * The whole shim below the hooks; call stacks and ranges are stand-ins. The bound of a call's wait is 1 ms
+ * (journal.h); calls during which the kernel gave the core to others are counted apart. Status 1 where taken
+ * and lost, as the callers were told, are not the rows and the loss rows of the database.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,9 +1,7 @@
 /*
  * bench_ranges.c - nanoseconds of a range's push and pop, recorded and where nothing records yet, and of
- * asking which range is current: bench_ranges [rounds]
- *
- * Pairs come in bursts that fit the ring, which is emptied outside the measured time. The median of the
- * rounds, and the smallest and largest.
+ * asking which range is current: bench_ranges [rounds]. Pairs come in bursts that fit the ring, which is
+ * emptied outside the measured time.
  */
 #define _GNU_SOURCE
 #include <stdint.h>

@@ -1,10 +1,9 @@
 /*
  * bench_record.c - nanoseconds that vs_record costs the host, without call stacks, on 1 to 64 threads:
- * bench_record [rounds]
+ * bench_record [rounds]. Beside it the clock alone, the journal's append alone, and a block's report.
  *
- * Threads record pairs of alloc and free in bursts that fit the ring, which is emptied outside the measured
- * time. Beside it the clock alone, the journal's append alone, and a block's report. Ranges, stacks and
- * database are stand-ins. Printed: the median of the rounds, and the smallest and largest.
+ * Pairs of alloc and free come in bursts that fit the ring, which is emptied outside the measured time.
+ * Ranges, stacks and database are stand-ins.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -5,7 +5,7 @@
  *     bench_replay --digest INPUT...       what each policy decides, as a number (placement_digest.h)
  *
  * INPUT is a recording, run.db*N (the same N times over), or a mix, mix:EVENTS:ALIVE:STREAMS[:SEED]: random
- * sizes from 256 B to 64 MiB, freed at random once ALIVE are there. The speed is the best of N.
+ * sizes from 256 B to 64 MiB, freed at random once ALIVE are there.
  */
 #include <inttypes.h>
 #include <math.h>

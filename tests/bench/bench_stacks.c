@@ -1,8 +1,6 @@
 /*
- * bench_stacks.c - what a captured call stack costs: bench_stacks [ROUNDS]
- *
- * Warm: the whole stack was seen before. New pc: a stack of addresses that this thread has never unwound.
- * Medians of 15 batches.
+ * bench_stacks.c - what a captured call stack costs: bench_stacks [ROUNDS]. Warm: the whole stack was seen
+ * before. New pc: a stack of addresses that this thread has never unwound.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

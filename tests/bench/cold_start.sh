@@ -1,12 +1,11 @@
 #!/bin/bash
-# cold_start.sh - how a new user's first minutes go, in text: each line of output with the second at which it came.
+# cold_start.sh - how a new user's first minutes go: each line of output with the second at which it came.
 #
 #     tests/bench/cold_start.sh wheel ROOT WHEEL BUILD     a virtual environment, pip, demo, doctor, a recording, its report
 #     tests/bench/cold_start.sh clone ROOT                 git clone, the quickstart
 #
 # The commands run by chroot in ROOT, a Debian root of its own (debootstrap --variant=minbase --include=python3-venv ... ROOT; for
-# `clone` with git and ca-certificates); BUILD has the simulated driver and train_lm. Of `clone` the quickstart says when setting up
-# began and ended: what was downloaded can be taken off.
+# `clone` with git and ca-certificates); BUILD has the simulated driver and train_lm.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 what=$1 root=$2

@@ -1,6 +1,5 @@
 /*
- * hard_traces.h - requests that are hard on an allocator, made up, for bench_arena_replay. The same
- * arguments make the same trace.
+ * hard_traces.h - requests that are hard on an allocator, made up, for bench_arena_replay.
  *
  *     random     sizes from 512 bytes to 1 GiB, all powers of two equally likely, freed in any order
  *     growing    64 arrays that grow as a cache of keys and values does: a longer copy, then the old goes

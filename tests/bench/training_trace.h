@@ -1,10 +1,9 @@
 /*
- * training_trace.h - what a training loop asks of an allocator, made up, for tests and benchmarks: a decoder
- * in micro-batches of changing length, each on the next stream in turn. The same arguments make the same
- * trace.
+ * training_trace.h - what a training loop asks of an allocator, made up: a decoder in micro-batches of
+ * changing length, each on the next stream in turn; with several streams three are under way at once.
  *
  * Lengths begin anew after 11 micro-batches, or, where `longest` is given, come by chance and need never
- * come again. With several streams three micro-batches are under way at once, their calls interleaved.
+ * come again.
  */
 #ifndef TESTS_BENCH_TRAINING_TRACE_H
 #define TESTS_BENCH_TRAINING_TRACE_H

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""turns.py OLD NEW [TURNS [DIRECTORY]] - two commits' benchmarks in alternating turns: NEW's figure divided by OLD's.
+"""turns.py OLD NEW [TURNS [DIRECTORY]] - two commits' benchmarks in alternating turns: NEW's figure divided by OLD's. No test.
 
-Each commit is built (gcc, release) in a work tree of its own under DIRECTORY, which is kept for a second call. CUDA_INCLUDE_DIR
-names CUDA's headers. Of the TURNS ratios (30) the median is printed, with the two sorted ratios that hold the true median with 95 %
-probability. Beside it the instructions by callgrind, which other programs on the machine do not change; where a benchmark can run
-for less, the difference of a long run and a short one. About TURNS minutes, on an idle machine. No test.
+Each commit is built in a work tree under DIRECTORY, which is kept for a second call. CUDA_INCLUDE_DIR names CUDA's headers. Of the
+TURNS ratios (30) the median is printed, with the two sorted ratios that hold the true median with 95 % probability. Beside it the
+instructions by callgrind, which other programs do not change; where a benchmark can run for less, the difference of a long run and
+a short one. About TURNS minutes.
 """
 import glob
 import math

@@ -4,8 +4,8 @@
  *     arena_pairs async|torch|plain [ROUNDS [SECONDS [MOST [THREADS]]]]
  *
  * async: cuMemAllocAsync on a stream of each thread's own; torch: vramscope_torch_malloc of the preloaded
- * library; plain: cuMemAlloc. Each thread turns over 64 blocks of 512 B to 8 MiB that come from what is
- * cached. MOST pairs a round, 0.2 s apart, so that what records them keeps up.
+ * library; plain: cuMemAlloc. Blocks are 512 B to 8 MiB and come from what is cached. MOST pairs a round,
+ * 0.2 s apart, so that what records them keeps up.
  */
 #define _GNU_SOURCE
 #include "arena_torch.h"

@@ -1,11 +1,9 @@
 """A sweep over sequence lengths: peaks of allocated and reserved memory, and the speed, of a Llama 3.2 1B in bf16 under each
 allocator.
 
-    arena_sweep.py TREE OUT [OPTION...]
-    arena_sweep.py --table OUT/sweep.tsv
-
 Allocators measure each point in turn. Two series: "reset" gives back the caches before each point, as a run of that length alone;
-"kept" gives nothing back, in a random order of lengths, and its reserved only grows. scripts/arena_sweep_plot.sh draws sweep.tsv.
+"kept" gives nothing back, in a random order of lengths, and its reserved only grows. scripts/arena_sweep_plot.sh draws
+OUT/sweep.tsv.
 """
 import argparse
 import json

@@ -1,9 +1,7 @@
 /*
  * arena_words.h - device memory filled with words that say whose they are, and checked by the device.
- *
- * Kernels are in PTX, so that they run on any GPU and are ordered by streams alone. What a check finds goes
- * to a variable of the module, not to memory of the allocator under test. On the simulated driver the host
- * does the same through copies.
+ * Kernels are in PTX, so that they run on any GPU. What a check finds goes to a variable of the module, not
+ * to memory of the allocator under test. On the simulated driver the host does the same through copies.
  */
 #ifndef TESTS_GPU_ARENA_WORDS_H
 #define TESTS_GPU_ARENA_WORDS_H

@@ -3,8 +3,8 @@
 beside each other.
 
 Loss and both gradients in bf16 by bench_ce.py's clock, in another order each round: another build of the library (--before) and
-each of WAYS. A line a way: ms, median, least and how often; in brackets the median of its time over the first way's in the same
-round. A way whose second run has other bits makes the exit status 1.
+each of WAYS. In brackets the median of its time over the first way's in the same round. A way whose second run has other bits makes
+the exit status 1.
 """
 import argparse
 import random

@@ -1,9 +1,7 @@
 #!/bin/bash
-# bench_ring.sh TREE OUT - many threads on one ring, and two million events offered a second, on a machine with many cores; no GPU is
-# needed.
-#
-# TESTS: build/release/tests. Fails where an event is dearer by half than on the H200's machine (docs/measurements/cost.md), the
-# bookkeeping of losses does not add up, or calls were held up beyond the bound.
+# bench_ring.sh TREE OUT - many threads on one ring, and two million events offered a second, on many cores; no GPU is needed. TESTS:
+# build/release/tests. Fails where an event is dearer by half than on the H200's machine (docs/measurements/cost.md), the bookkeeping
+# of losses does not add up, or calls were held up beyond the bound.
 set -u
 [ $# = 2 ] || { echo "usage: bench_ring.sh TREE OUT" >&2 && exit 2; }
 tests=${TESTS:-$(dirname "$0")/../../build/release/tests} out=$2

@@ -1,9 +1,8 @@
 #!/bin/bash
 # idle.sh TREE OUT [PROGRAM...] - what the access ledger calls idle is idle: a training runs recorded, and again with the device's
 # access taken from each block while that recording says that it is not used. The second run must end with the same losses and
-# parameters to the last bit; a third, in which one block is taken one use too early, must die of it.
-#
-# TREE has the component "witness" (tests/witness/witness.c). Two minutes.
+# parameters to the last bit; a third, in which a block is taken one use too early, must die. TREE has the component "witness". Two
+# minutes.
 . "$(dirname "$0")/gpu.bash"
 shift 2
 programs=("$@")

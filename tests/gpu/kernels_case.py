@@ -1,7 +1,6 @@
-"""One problem with random inputs, what the double reference says of it, and a run of it.
-
-An output that is not wanted keeps its bytes, every buffer has a guard behind it, and what a run may only write is NaN before. The
-error of a gradient that is added to what was there is relative to both, not to their sum: they may cancel.
+"""One problem with random inputs, what the double reference says of it, and a run of it. An output that is not wanted keeps its bytes,
+every buffer has a guard behind it, and what a run may only write is NaN before. The error of a gradient that is added to what was
+there is relative to both: they may cancel.
 """
 import sys
 

@@ -2,8 +2,7 @@
 
 Loss, gradients and entropies may be off by no more than the eager loss's own error, 5 % and 1e-4 (bf16 logits, log-softmax in fp32,
 gradient in bf16, here with NumPy); or, where that is more, than exact arithmetic on the same bf16 logits. With fp32 logits the loss
-is right to a thousandth, but for what fp32 can say: sums of bf16 products are off by about 2^-24 of their size, so a logit of 1e4
-by 1e-3.
+is right to a thousandth, but for what fp32 can say of a logit of 1e4 (1e-3).
 """
 import numpy as np
 import kernels_lce as K

@@ -1,7 +1,5 @@
-"""Each part of a long-context step beside its formula: what llama_long.sh prints.
-
-    llama_long.py estimate TOKENS LAYERS               before anything runs
-    llama_long.py table TOKENS LAYERS DB FACTS         fails where a part is off by more than 3 %, PyTorch's peak is another, or events are lost
+"""llama_long.py estimate TOKENS LAYERS: before anything runs | table TOKENS LAYERS DB FACTS: each part of a step beside its formula,
+off by no more than 3 %.
 
 The model is examples/torch_llama.py --offload: of a layer its input alone is kept, in the host's memory. P parameters, N tokens, H
 hidden, F ffn, L layers, V vocabulary; bytes.

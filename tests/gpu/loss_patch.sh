@@ -1,7 +1,7 @@
 #!/bin/bash
-# loss_patch.sh TREE OUT - vramscope.patch_loss on a GPU: eight Hugging Face models of middle size train fifty steps with it and twice
-# without; peaks before and after against the bound of the report; the tests of the operator and of the patch, with two GPUs under
-# DDP, FSDP1 and FSDP2 too.
+# loss_patch.sh TREE OUT - vramscope.patch_loss on a GPU: eight Hugging Face models train fifty steps with it and twice without; peaks
+# before and after against the bound of the report; the tests of the operator and of the patch, with two GPUs under DDP, FSDP1 and
+# FSDP2 too.
 #
 # LOSS_PATCH_PARTS (tests losses memory), LOSS_PATCH_MODELS: these alone. Needs transformers, TREE's kernels and 60 GiB (120: faster);
 # two minutes. LOSS_PATCH_TRY=1 tries the losses on the CPU.

@@ -1,8 +1,7 @@
 """oom_program.py FACTS.json caught|uncaught|limit|loop|absorbed|cached - runs out of GPU memory; FACTS gets
-torch.cuda.memory_snapshot()'s active blocks and torch's counters, as the exception's handler sees them.
-
-The last two fit in the end. absorbed: what is cached belongs to another stream, so every allocator must give it back first. cached:
-to the same stream, in pieces, which expandable segments join and others give back.
+torch.cuda.memory_snapshot()'s active blocks and torch's counters, as the exception's handler sees them. absorbed: what is cached
+belongs to another stream, so every allocator must give it back first. cached: to the same stream, in pieces, which expandable
+segments join and others give back.
 """
 import json
 import random

@@ -1,10 +1,8 @@
-"""parts_rate.py OUT - how fast two GPUs with half of the vocabulary each are, per GPU, beside one GPU with all of it.
+"""parts_rate.py OUT - how fast two GPUs with half of the vocabulary each are, per GPU, beside one GPU with all of it: whole / 2 /
+half, of median times of the slower rank. By turns after a rest: the whole vocabulary; its half, with an exchange for each chunk;
+its half in two runs.
 
-Each process computes loss and both gradients, by turns after a rest: the whole vocabulary; its half, with an exchange for each
-chunk; its half in two runs. The share is whole / 2 / half, of median times of the slower rank. Exit status 1 where the first way's
-share is below its target, or a loss is off.
-
-PARTS_RATE_WAYS: the first is judged. PARTS_RATE_IGNORED: the share of ignored tokens. PARTS_RATE_SHAPES: only so many.
+PARTS_RATE_WAYS: the first must meet its target. PARTS_RATE_IGNORED: the share of ignored tokens. PARTS_RATE_SHAPES: only so many.
 PARTS_RATE_SECONDS: after so many no more than 5 rounds of a shape.
 """
 import json

@@ -1,8 +1,7 @@
 """The steps of predictions.sh and predictions_zero.sh that are about figures.
 
-    gather WORK PREDICTIONS.json      what whatif said of each edit, one file
-    measure WORK PEAKS.jsonl          what each run took
-    table PREDICTIONS.json PEAKS.jsonl    both as a table; 1 where a figure lies outside: one by 2 % of allocated or 3 % of reserved, or of its interval
+    gather WORK PREDICTIONS.json | measure WORK PEAKS.jsonl
+    table PREDICTIONS.json PEAKS.jsonl    1 where a figure lies outside: one by 2 % of allocated or 3 % of reserved, or of its interval
     zero PREDICTIONS.json RANKS.jsonl BASE.json    stages of ZeRO beside each rank's peaks; likewise
 """
 import glob

@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # refusals.sh TREE OUT - holds what `vramscope whatif` says of a program that died of out-of-memory against the same program, changed.
 #
-#     whole    the model trains without a limit; the recording gives the limit under which it dies at the case's place
-#     dead     it trains under the limit and dies
-#     said     `whatif` is asked about each edit, and about the pairs that it names itself (OUT/refusals.json)
-#     changed  only then each changed program trains under the same limit
-#     judged   both are compared (OUT/refusals.md)
+# A model trains without a limit, which gives the limit under which it dies at the case's place; `whatif` is asked of that death about
+# each edit, and about the pairs that it names itself (OUT/refusals.json). Only then each changed program trains under the same limit
+# (OUT/refusals.md).
 #
 # CASES, EDITS, JOBS at a time (14), SECONDS_MOST for all changed programs (200), KEEP: a folder for all recordings. Needs the fused
 # loss, transformers, torchvision; four minutes on 16 cores. CPU_BLOCKS (a library made of tests/e2e/frameworks/cpu_blocks.c): on the

@@ -1,7 +1,7 @@
 #!/bin/bash
 # waste_mended.sh TREE OUT [CASE...] - the first advice of `vramscope waste` is taken by hand: five trainings (waste_mended.py) are
-# recorded, mended, and recorded again. Where the advice is a late free, the peak has to fall by what was said, less what the mended
-# run still frees late, within 1 % of the interval of the two figures, and never by more than "at most". A minute.
+# recorded, mended, and recorded again. Where it is a late free, the peak has to fall by what was said, less what the mended run still
+# frees late, within 1 % of the interval of the two figures, and never by more than "at most".
 . "$(dirname "$0")/gpu.bash"
 shift 2
 cases=("$@")

@@ -1,7 +1,4 @@
-"""Which lines of Python a call stack is shown by, worked out from its frames and from shim/trace/schema.sql's text.
-
-A frame has kind, function, file and id; frames come innermost first.
-"""
+"""Which lines of Python a call stack is shown by, worked out from its frames (innermost first) and from shim/trace/schema.sql's text."""
 import re
 
 PYTHON, NODE, LAYER = 2, 3, 4

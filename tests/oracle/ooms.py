@@ -6,8 +6,6 @@ A refusal by the driver opens an episode of its thread, to which the same reques
                is asked for in pieces, only the block shows it
     reported   the framework says so itself (op 22), on the same device, for no more than was refused
     reached    the thread does anything else that a caching allocator would not do in between, or nothing more
-
-Of those that reached the program table oom keeps, per device, the first, the last and the (first) largest request.
 """
 from replay import ALLOC, BLOCK, CONTEXT, FREE_FAILED, LIMIT, MARKED, OOM, OVERHEAD, PHYS_CREATE, POP, PUSH, SAMPLE, STEP
 

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
-"""oracle.py - what was recorded, worked out again by other means: of shim/trace/schema.sql's description, and no code of the
-recorder's.
+"""oracle.py - what was recorded, worked out again: of shim/trace/schema.sql's description, and no code of the recorder's. BUILD is the
+build directory.
 
     oracle.py seeds FIRST COUNT [-j N] [--keep DIR]   random programs: run each, check its recording
     oracle.py check DB [LOG]                          one recording; LOG: what the program says it did
     oracle.py mutate TRIES SEED...                    proof that it can fail: see mutate.py
-
-BUILD is the build directory. Exit status: 0 all agree, 1 not, 2 usage.
 """
 import argparse
 import os

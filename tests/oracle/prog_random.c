@@ -1,6 +1,6 @@
 /*
- * prog_random.c - prog_random SEED LOG [TIMES]: see random.h. TIMES: so many times as many calls. The seed
- * decides everything; with one thread it always makes the same calls.
+ * prog_random.c - prog_random SEED LOG [TIMES]: see random.h. With one thread a seed always makes the same
+ * calls.
  */
 #define _GNU_SOURCE
 #include "random.h"

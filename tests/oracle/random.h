@@ -3,11 +3,10 @@
  * each), and writes down what it did.
  *
  * The log has a line for each call: the thread's number, a verb, its arguments, and last what the call gave.
- * A verb says what the call means for memory. It is the program's own point of view and knows nothing of
- * what is recorded.
+ * It is the program's own point of view and knows nothing of what is recorded.
  *
- * HIGH and LOW of a device bracket what it holds at every moment, whatever other threads do: high rises
- * before the call that takes memory and falls after the call that gives it back, low the other way round.
+ * HIGH and LOW of a device bracket what it holds, whatever other threads do: high rises before the call that
+ * takes memory and falls after the call that gives it back, low the other way round.
  */
 #ifndef TESTS_ORACLE_RANDOM_H
 #define TESTS_ORACLE_RANDOM_H

@@ -1,8 +1,7 @@
 /*
- * random_blocks.c - a caching allocator as PyTorch's: segments of the driver, blocks carved from them, each
- * reported with the device's totals, under one mutex per device. Native segments, or one address range per
- * device that grows by granules. Where the driver refuses it gives back what lies idle, asks again, and only
- * then gives up.
+ * random_blocks.c - a caching allocator as PyTorch's, under one mutex per device: native segments, or one
+ * address range per device that grows by granules. Where the driver refuses it gives back what lies idle,
+ * asks again, and only then gives up.
  *
  *     segment DEVICE CONTEXT ADDRESS SIZE STATUS
  *     block DEVICE ADDRESS SIZE ALLOCATED RESERVED     unblock, oom likewise

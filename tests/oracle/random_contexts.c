@@ -1,6 +1,5 @@
 /*
- * random_contexts.c - contexts, what lives in them, what ends with them; streams and limits; graphs that
- * leave memory.
+ * random_contexts.c - contexts, what lives in them, what ends with them; graphs that leave memory.
  *
  *      context HANDLE DEVICE STATUS    destroy HANDLE STATUS    reset DEVICE STATUS
  *      module HANDLE STATUS            unload HANDLE STATUS

@@ -1,6 +1,6 @@
 /*
- * random_imports.c - memory of another process, by IPC handle, and of another API, by file.  The other
- * process is a fork from before the driver was touched; it shares one allocation and ends with us.
+ * random_imports.c - memory of another process (a fork from before the driver was touched), by IPC handle,
+ * and of another API, by file.
  *
  *      open CONTEXT ADDRESS SIZE STATUS     close ADDRESS STATUS
  */

@@ -1,8 +1,8 @@
 """Everything that follows from the rows of `ev`, worked out again from what they mean.
 
 It takes from a row what only the recorder can know: what was called, by whom, when, which address, how many bytes were asked for,
-whether a caching allocator carves it, which range was open. The rest is computed and compared. A free that failed is taken back by
-its row; between the two the bytes are missing, as schema.sql has it.
+whether a caching allocator carves it, which range was open. A free that failed is taken back by its row; between the two the bytes
+are missing, as schema.sql has it.
 """
 from bisect import insort
 from types import SimpleNamespace

@@ -1,8 +1,7 @@
 """The recording against what the program itself wrote down (random.h: the log).
 
 Each thread's rows must be its calls, in order. With one thread the sums must be what the program holds after each call; with
-several they lie between what it certainly held and what it may have held. What it held at the end, and its allocator's own
-counters, must be met exactly.
+several they lie between what it certainly held and what it may have held.
 """
 from replay import (ALLOC, BIND, BLOCK, CONTEXT, CONTEXT_END, FREE, FREE_FAILED, MAP, MARKED, MODULE, MODULE_END, OOM, PHYS_CREATE,
                     POP, PUSH, RELEASE, RETAIN, STEP, UNBIND, UNBLOCK, UNMAP, VA_FREE, VA_RESERVE)

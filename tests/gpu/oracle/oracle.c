@@ -1,8 +1,7 @@
 /*
  * oracle.c - a second witness in the same process: what CUPTI says that the program asked of the driver. The
- * driver loads it by itself in cuInit (CUDA_INJECTION64_PATH), so that nothing is shared with vramscope.
- * Logged are all functions that could move memory (calls.py makes calls.inc), and the activity records
- * MEMORY2 and MEMORY_POOL.
+ * driver loads it by itself in cuInit (CUDA_INJECTION64_PATH). Logged are all functions that could move
+ * memory (calls.inc), and the activity records MEMORY2 and MEMORY_POOL.
  *
  * ORACLE_LOG names the folder of oracle-PID.log; a line each, numbers in hexadecimal (seq: the order in
  * which calls began, from 1):

@@ -1,5 +1,5 @@
 """torch_programs.py resnet|vit|gnn|workers FACTS - for programs.sh: a line a step with the loss to its last bit; PyTorch's counters go
-to FACTS. workers sends tensors to another process and back. Exit status 77: the library is not installed.
+to FACTS. workers sends tensors to another process and back. 77: the library is not installed.
 """
 import json
 import os

@@ -1,7 +1,6 @@
-"""check.py NAME DB FACTS VRAMSCOPE - what a report says of a program against what the program knew.
-
-Roles: of the bytes at the peak that the program has a word for, as shown, and by accesses alone. The first screen: a line of the
-program's own first; a growth where one was planted and only there, with its line and bytes.
+"""check.py NAME DB FACTS VRAMSCOPE - what a report says of a program against what the program knew. Roles: of the bytes at the peak
+that the program has a word for, as shown, and by accesses alone. The first screen: a line of the program's own first; a growth
+where one was planted and only there.
 """
 import bisect
 import collections
