@@ -4,15 +4,24 @@
 . "$(dirname "$0")/gpu.bash"
 device=${DEVICE:-cuda}
 [ "$device" = cpu ] || need
+train='
+import sys
+sys.path.insert(0, sys.argv[1])
+import bench_models, torch
+step = bench_models.make(sys.argv[2], sys.argv[4], sys.argv[4] == "cpu")
+for number in range(int(sys.argv[3])):
+    step(number)
+sys.argv[4] == "cpu" or torch.cuda.synchronize()'
 one() { # MODEL MODE
-  local options=()
+  local options=() db=$work/$1-$2.db size
   [ "$2" = access ] && options=(--access)
-  timeout "${LIMIT:-150}" "$tree/bin/vramscope" run -q "${options[@]}" -o "$work/$1-$2.db" -- "$python" "$here/bytes.py" train "$1" "${STEPS:-300}" "$device" \
+  timeout "${LIMIT:-150}" "$V" run -q "${options[@]}" -o "$db" -- "$python" -c "$train" "$here" "$1" "${STEPS:-300}" "$device" \
     >"$out/$1-$2.log" 2>&1 || { echo "FAIL: $1 $2: $(tail -n 1 "$out/$1-$2.log")"; return 1; }
-  "$python" "$here/bytes.py" table "$1, $2" "$work/$1-$2.db" >"$out/$1-$2.txt" || return 1
-  cat "$out/$1-$2.txt"
-  case " ${KEEP:-} " in *" $1-$2 "*) gzip -c "$work/$1-$2.db" >"$out/$1-$2.db.gz" ;; esac
-  rm -f "$work/$1-$2.db"*
+  size=$(stat -c %s "$db")
+  echo "$1, $2: $size bytes, $(ask "$db" "SELECT count(*), 'events,', round(1.0 * $size / count(*), 1), 'bytes an event,',
+    (SELECT ifnull(sum(events), 0) FROM loss), 'lost' FROM ev")" | tee "$out/$1-$2.txt"
+  case " ${KEEP:-} " in *" $1-$2 "*) gzip -c "$db" >"$out/$1-$2.db.gz" ;; esac
+  rm -f "$db"*
 }
 for model in ${MODELS-small cnn vit gpt2 cells unet}; do
   for mode in ${MODES-access plain}; do
@@ -21,4 +30,4 @@ for model in ${MODELS-small cnn vit gpt2 cells unet}; do
   done
 done
 while [ "$(jobs -rp | wc -l)" -gt 0 ]; do wait -n || failed=1; done
-exit $failed
+exit "$failed"

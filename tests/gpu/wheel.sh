@@ -1,13 +1,8 @@
 #!/bin/bash
 # wheel.sh TREE OUT - the wheel of TREE beside PyTorch: doctor's last line, a training recorded with phases, the fused loss from the
 # package, the same package without `run`, silence into a pipe.
-set -u
-tree=${1:?TREE: an installed tree} out=${2:?OUT: a folder}
-here=$(cd "$(dirname "$0")" && pwd)
-python=${TEST_PYTHON:-python3}
-"$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "skipped: no PyTorch with a GPU"; exit 77; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-mkdir -p "$out"
+. "$(dirname "$0")/gpu.bash"
+need
 status=0
 no() { echo "FAIL: $*" && status=1; }
 unset PYTHONPATH LD_PRELOAD
