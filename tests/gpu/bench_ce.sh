@@ -5,15 +5,12 @@
 # OUT gets bench_ce.tsv and bench_ce.txt (the Markdown tables last). BENCH_CE_PEERS: a directory that pip installed the peers of
 # bench_ce_peers.txt to, or a .tar.xz of it; one that is missing is a row that says so. BENCH_CE_SECONDS: for everything (470), a
 # fifth each at most for compiling and for the recording. Needs TREE's kernels.
-set -u
+python=python3
+. "$(dirname "$0")/gpu.bash"
+need
 shopt -s nullglob
-[ $# -ge 2 ] || { echo "usage: bench_ce.sh TREE OUT [OPTION...]" >&2; exit 2; }
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
 shift 2
 library=$tree/lib/liblinear_cross_entropy.so total=${BENCH_CE_SECONDS:-470}
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "no GPU, or no PyTorch for python3"; exit 77; }
-mkdir -p "$out" && out=$(realpath "$out") && work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
 export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 export TRITON_CACHE_DIR=$work/triton TORCHINDUCTOR_CACHE_DIR=$work/inductor QUACK_CACHE_DIR=$work/quack CUTE_DSL_CACHE_DIR=$work/cute
 export TORCHINDUCTOR_COMPILE_THREADS=1 # the processes beside each other are the parallelism

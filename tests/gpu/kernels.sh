@@ -6,25 +6,18 @@
 #
 # racecheck died of two threads that launch at once, so such groups are left out there. initcheck is not run: it takes what matrix
 # products write by bulk copies for uninitialised. Instead every buffer that may not be read begins as NaN.
-set -u
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
-mkdir -p "$out"
-out=$(realpath "$out")
+. "$(dirname "$0")/gpu.bash"
+need
 library=$tree/lib/liblinear_cross_entropy.so
 parts=" ${KERNELS_PARTS:-check memcheck racecheck synccheck} "
 export PYTHONDONTWRITEBYTECODE=1
-python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || {
-    echo "no GPU, or no PyTorch for python3"
-    exit 77
-}
 # PyTorch's own cuBLASLt, for the runs that do not load PyTorch
-blas=$(python3 -c 'import torch
+blas=$("$python" -c 'import torch
 torch.zeros(8, 8, device="cuda") @ torch.zeros(8, 8, device="cuda")
 print(sorted(line.split()[-1] for line in open("/proc/self/maps") if "libcublasLt" in line)[-1])')
 [ -n "$blas" ] && export LCE_CUBLASLT=$blas
 echo "cuBLASLt: ${blas:-by its name}"
 command -v compute-sanitizer >/dev/null || PATH=$PATH:/usr/local/cuda/bin:/opt/nvidia/nsight-compute/compute-sanitizer
-failed=0
 
 # part NAME SECONDS COMMAND...: one part, its log shown from its end where it fails.
 part() {
@@ -56,7 +49,7 @@ shared() {
     local tool=$1 judge=$2 k one status failures=0 processes=() passed=0
     shift 2
     for ((k = 0; k < shares; k++)); do
-        sanitizer --tool "$tool" python3 "${checks[@]}" --quick --share "$k/$shares" "$@" >"$out/$tool.$k.log" 2>&1 &
+        sanitizer --tool "$tool" "$python" "${checks[@]}" --quick --share "$k/$shares" "$@" >"$out/$tool.$k.log" 2>&1 &
         processes+=($!)
     done
     for ((k = 0; k < shares; k++)); do
@@ -79,16 +72,16 @@ clean() {
 }
 
 # Of racecheck and synccheck the status says nothing, as reports in cuBLAS's kernels are among it.
-raced() { python3 "$here/sanitizer_verdict.py" "$2" --planted; }
-synchronized() { python3 "$here/sanitizer_verdict.py" "$2"; }
+raced() { "$python" "$here/sanitizer_verdict.py" "$2" --planted; }
+synchronized() { "$python" "$here/sanitizer_verdict.py" "$2"; }
 
 # Without what takes more than 2^31 elements: racecheck, which is some 50 times slower, would not end.
 leave=(--without "contexts,streams,graphs,processes,beyond")
 [ -z "${KERNELS_GROUPS:-}" ] || leave=()
 
-part check 200 limited python3 "${checks[@]}"
+part check 200 limited "$python" "${checks[@]}"
 part memcheck "${KERNELS_SECONDS:-140}" shared memcheck clean
 part racecheck "${KERNELS_SECONDS:-420}" shared racecheck raced "${leave[@]}" --planted
 part synccheck "${KERNELS_SECONDS:-80}" shared synccheck synchronized "${leave[@]}"
 case $parts in *" check "*) cat "$out/check.log" ;; esac
-exit $failed
+exit "$failed"

@@ -3,13 +3,11 @@
 # roles, lines and growth, against what each program knew itself.
 #
 # JOBS at a time (4). KEEP=1 keeps the databases. PRELOAD: the simulated driver and the stand-ins for CUDA's libraries.
-set -u
-tree=$(realpath "${1:?TREE: an installed tree}") out=${2:?OUT: a folder} here=$(cd "$(dirname "$0")" && pwd)/unseen
-mkdir -p "$out" && out=$(realpath "$out")
+. "$(dirname "$0")/gpu.bash"
+here+=/unseen how=(--access)
 shift 2
-python=${TEST_PYTHON:-python3} V=$tree/bin/vramscope how=(--access)
 [ -z "${PRELOAD:-}" ] || how=(--simulated) # which runs no kernels: no use is seen
-LD_PRELOAD=${PRELOAD:-} "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+LD_PRELOAD=${PRELOAD:-} need
 programs=("$@")
 [ ${#programs[@]} -gt 0 ] || mapfile -t programs < <("$python" "$here/programs.py" --list)
 one() { # PROGRAM
@@ -34,5 +32,4 @@ done
 wait
 for program in "${programs[@]}"; do cat "$out/$program.said"; done | tee "$out/unseen.txt"
 passed=$(grep -c '^PASS' "$out/unseen.txt") failed=$(grep -c '^FAIL' "$out/unseen.txt")
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counted
