@@ -1,11 +1,6 @@
 /*
  * engine.c - the backend API's functions: descriptors are kept, engines offered, and a plan says its
  * workspace.
- *
- * A graph has four engines, of which PyTorch takes the first that its settings allow.  The first may use
- * tensor cores with rounded inputs (TF32), and its results need not repeat.  Those of the second repeat.  The
- * third may not round either.  The last wants as much room as the hungriest plan; PyTorch builds it only
- * where it tries all (cudnn.benchmark).  Whether cuDNN has an engine for a graph at all is not asked.
  */
 #include "dnn.h"
 
@@ -52,7 +47,11 @@ CALL(cudnnBackendExecute)(void *handle, struct dnn_backend *plan, struct dnn_bac
     return handle && plan && pack ? DNN_SUCCESS : DNN_NULL_POINTER;
 }
 
-/* What the heuristics found: DNN_ENGINES configurations of GRAPH, in CONFIGS the first WANT of them. */
+/* What the heuristics found: DNN_ENGINES configurations of GRAPH, in CONFIGS the first WANT of them.  PyTorch
+ * takes the first that its settings allow.  The first may use tensor cores with rounded inputs (TF32), and
+ * its results need not repeat. Those of the second repeat.  The third may not round either.  The last wants
+ * as much room as the hungriest plan; PyTorch builds it only where it tries all (cudnn.benchmark).  Whether
+ * cuDNN has an engine at all is not asked. */
 static int64_t results(struct dnn_backend *graph, int64_t want, struct dnn_backend **configs)
 {
     for (int64_t i = 0; configs && i < want && i < DNN_ENGINES; i++) {

@@ -1,10 +1,8 @@
 /*
- * workspace.c - how much room a plan wants beside its tensors.
- *
- * Convolutions: decision trees grown of what an H200 asked for (convolutions.def, by scripts/dnn_rules.py).
- * With TF32 and 16 bits they have every measured convolution right, to the block of 512 bytes that PyTorch's
- * allocator takes; for others they give the nearest ones', told as a guess.  Attention takes the same for all
- * shapes that were measured.
+ * workspace.c - how much room a plan wants beside its tensors.  For convolutions decision trees say it, grown
+ * of what an H200 asked for (convolutions.def, by scripts/dnn_rules.py): exactly what was measured, to a
+ * block of 512 bytes; for others the nearest ones', told as a guess.  Attention takes the same for all shapes
+ * that were measured.
  */
 #include "dnn.h"
 

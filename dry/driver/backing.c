@@ -1,9 +1,7 @@
 /*
- * backing.c - where the bytes of simulated device memory come from, and what they cost.
- *
- * As in the real driver an allocation above 1 MiB has pages of its own, in units of 2 MiB, and smaller ones
- * share chunks of 2 MiB, one size class (a power of two from 512 bytes) a chunk: used bytes grow in steps of
- * 2 MiB.  The host pays only for what is touched.
+ * backing.c - where the bytes of simulated device memory come from, and what they cost: as in the real driver
+ * an allocation above 1 MiB has pages of its own, and smaller ones share chunks of 2 MiB, one size class (a
+ * power of two from 512 bytes) a chunk.  The host pays only for what is touched.
  */
 #include "share.h"
 

@@ -1,10 +1,9 @@
 /*
  * capture.c - stream capture: work on a capturing stream becomes a graph's nodes and is not executed.
  *
- * A capture ends on the stream that it began on.  Other streams join it by waiting for an event that was
- * recorded in it, and must have been waited for before it ends.  What could disturb a capture (allocating,
- * waiting for everything, work on the legacy default stream) is refused and invalidates it, as the modes of
- * the capture and of the calling thread say.
+ * Other streams join a capture by waiting for an event that was recorded in it, and must have been waited for
+ * before it ends.  What could disturb it (allocating, waiting for everything, work on the legacy default
+ * stream) is refused and invalidates it, as the modes of the capture and of the calling thread say.
  */
 #include "capture.h"
 #include "graph.h"

@@ -1,9 +1,8 @@
 /*
  * context.c - contexts: primary ones, counted per device, and created ones; each thread's stack of them.
  *
- * A context takes SIMCUDA_CONTEXT_BYTES (default: the card's) while it lives, and what was allocated in it
- * dies with it; with the primary one also what pools and graphs hold.  Contexts never go back to the heap, so
- * a stale handle is an error code and no crash.
+ * A context takes SIMCUDA_CONTEXT_BYTES (default: the card's) while it lives.  Contexts never go back to the
+ * heap, so a stale handle is an error code and no crash.
  */
 #include "capture.h"
 

@@ -1,10 +1,10 @@
 /*
- * graph_memory.c - the memory of graphs: addresses fixed when a node is made, bytes taken at a launch.
+ * graph_memory.c - the memory of graphs: addresses fixed when a node is made, bytes taken at a launch, in
+ * units of 2 MiB.
  *
- * Each device has one pool for all graphs.  A launch or an upload makes it as large as what is alive plus the
- * most that this graph holds at once, in units of 2 MiB; so graphs one after another share bytes.  It shrinks
- * only by cuDeviceGraphMemTrim.  "Used" is what is alive, and what executable graphs that were launched since
- * the last trim hold beyond it.
+ * Each device has one pool for all graphs, as large as what is alive plus the most that one graph holds at
+ * once; it shrinks only by cuDeviceGraphMemTrim.  "Used" is what is alive, and what executable graphs that
+ * were launched since the last trim hold beyond it.
  */
 #define _GNU_SOURCE /* MAP_NORESERVE */
 #include "graph.h"

@@ -1,8 +1,6 @@
 /*
- * image.c - what device code says of itself: its size, and which GPUs it is for.
- *
- * A fat binary is a header of 16 bytes and entries (PTX or a cubin), each with a header of its own.  A GPU
- * runs cubins of its major compute capability up to its minor one, and PTX of any older capability.
+ * image.c - what device code says of itself: its size, and which GPUs it is for.  A GPU runs cubins of its
+ * major compute capability up to its minor one, and PTX of any older capability.
  */
 #include "kernel.h"
 

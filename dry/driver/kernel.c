@@ -1,12 +1,10 @@
 /*
- * kernel.c - kernels: their handles, parameters and names.  No device code runs.
- *
- * In dry mode every name is a kernel of every image.  Otherwise only kernels of PTX modules whose name begins
- * with simcuda_nothing are found, as a program that computes must be told.
+ * kernel.c - kernels: their handles, parameters and names.  In dry mode every name is a kernel of every
+ * image; otherwise only kernels of PTX modules whose name begins with simcuda_nothing are found, as no device
+ * code runs.
  *
  * A library's kernel (CUkernel) and the function that it is in a context are two handles.  Both can be
- * launched; questions about parameters and names take their own kind alone, else CUDA_ERROR_INVALID_HANDLE,
- * as driver 13.0 does.
+ * launched; questions about parameters and names take their own kind alone, as driver 13.0 does.
  */
 
 #include "kernel.h"

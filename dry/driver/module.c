@@ -1,10 +1,9 @@
 /*
- * module.c - modules and libraries of device code, which cost device memory.
+ * module.c - modules and libraries of device code, whose bytes, in units of 2 MiB, are taken from the device
+ * until the unload or the context's end.
  *
- * An image's bytes, rounded up to 2 MiB, are taken from the device until the unload or the context's end.  A
- * library is loaded into a context when its module is first asked for there (CUDA_MODULE_LOADING=EAGER: at
- * once into the current one).  In dry mode what is launched costs, not what is loaded, and an image needs
- * code for the card.
+ * A library is loaded into a context when its module is first asked for there (CUDA_MODULE_LOADING=EAGER: at
+ * once).  In dry mode what is launched costs, not what is loaded, and an image needs code for the card.
  */
 #include "capture.h"
 #include "kernel.h"

@@ -1,9 +1,7 @@
 /*
- * multicast.c - multicast objects: one address for memory of several devices.
- *
- * An object is a handle like those of cuMemCreate, without memory of its own; what is bound into it stays
- * alive meanwhile.  Nothing is really broadcast.  Binding before all devices were added blocks in the real
- * driver; here it is CUDA_ERROR_NOT_READY, since a test should fail and not hang.
+ * multicast.c - multicast objects: handles like those of cuMemCreate, without memory of their own.  Nothing
+ * is really broadcast.  Binding before all devices were added blocks in the real driver; here it is
+ * CUDA_ERROR_NOT_READY, since a test should fail and not hang.
  */
 #include "sim.h"
 

@@ -1,10 +1,11 @@
 /*
- * numbers.c - moves the state of PyTorch's CPU generator past random numbers that nobody looks at.
+ * numbers.c - moves the state of PyTorch's CPU generator (MT19937: Matsumoto and Nishimura, ACM TOMACS 8(1),
+ * 1998) past random numbers that nobody looks at.
  *
- * A dry run does not fill large tensors of floats on the host (_dry_host of the Python package); but what the
- * program draws afterwards, a mask or an order of samples, decides sizes and must be a real run's.  The
- * generator is the Mersenne Twister MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998), its state as
- * Generator.get_state() gives it; the caller compares the result with PyTorch's own before it relies on that.
+ * A dry run does not fill large tensors of floats on the host (_dry_host of the Python package).  But what
+ * the program draws afterwards, a mask or an order of samples, decides sizes and must be a real run's.  The
+ * caller compares the result with PyTorch's own before it relies on the layout that Generator.get_state()
+ * gives.
  */
 #include "sim.h"
 

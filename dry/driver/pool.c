@@ -1,10 +1,9 @@
 /*
- * pool.c - stream-ordered allocation out of memory pools.
+ * pool.c - stream-ordered allocation out of memory pools.  A free piece can be had again at once, as no
+ * stream is behind.
  *
- * A free piece can be had again at once: everything is executed when it is called, so no stream is behind.
- * Segments without a used piece go back to the device when something synchronizes and the pool holds more
- * than its release threshold (default 0), or at cuMemPoolTrimTo.  A device's pools are emptied when its
- * primary context ends.
+ * Segments without a used piece go back to the device at cuMemPoolTrimTo, when something synchronizes and the
+ * pool holds more than its release threshold (default 0), and when the primary context ends.
  */
 #include "capture.h"
 #include "graph.h"

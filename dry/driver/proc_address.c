@@ -2,9 +2,8 @@
  * proc_address.c - cuGetProcAddress as the driver answers it, and export tables.
  *
  * The answer is the newest variant that the given CUDA version already had (cuMemAlloc at 3020 is
- * cuMemAlloc_v2); with CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM a per-thread variant goes first.  Where
- * nothing fits, the pointer is NULL: v2 succeeds and says why in the optional status, the first ABI returns
- * CUDA_ERROR_NOT_FOUND.
+ * cuMemAlloc_v2).  Where nothing fits it is NULL: v2 succeeds and says why in the optional status, the first
+ * ABI returns CUDA_ERROR_NOT_FOUND.
  */
 #include "sim.h"
 

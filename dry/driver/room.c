@@ -3,14 +3,7 @@
  *
  * In dry mode they come from one region of the address space, the same in each run where it is free:
  * PyTorch's allocator takes the lower of two equal blocks, so other addresses would be other peaks.  They are
- * given as an H200's driver (580.159, 2026-11-29) gave them:
- *
- *  - Allocations lie in rooms of 32 MiB, or of the multiple that the room's first allocation needs.
- *  - An allocation goes to the lowest hole of all rooms that is large enough.
- *  - Where there is none a room is made, at the end of the highest gap between rooms that has room for it and
- *    32 MiB more.  A room in which nothing is left goes back.
- *  - At the begin there are two rooms with a hole each, of 24 and of 2 MiB.
- *  - Addresses that a program reserves have a room to themselves.
+ * given as an H200's driver (580.159, 2026-11-29) gave them, in rooms: see place().
  */
 #include "sim.h"
 
@@ -147,6 +140,11 @@ static bool is_free(uint64_t address, uint64_t size)
            !sim_map_overlaps(&rooms, address, size);
 }
 
+/* An allocation goes to the lowest hole of all rooms that is large enough.  Where there is none a room is
+ * made, of 32 MiB or the multiple that the allocation needs, at the end of the highest gap between rooms that
+ * has room for it and 32 MiB more.  A room in which nothing is left goes back.  WHOLE: addresses that a
+ * program reserves have a room to themselves. At the begin there are two rooms with a hole each, of 24 and of
+ * 2 MiB. */
 static uint64_t place(uint64_t size, uint64_t alignment, uint64_t hint, bool whole)
 {
     uint64_t room = sim_round(size, ROOM), piece = sim_round(size, SIM_GRANULARITY);

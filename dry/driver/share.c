@@ -1,10 +1,7 @@
 /*
- * share.c - device memory between processes.
- *
- * When memory is exported its bytes move into a memfd that is mapped in their place.  A ticket of 64 bytes
- * names the exporting process, its descriptor's number and the file; an importer opens it through /proc.  So
- * a killed process leaves nothing behind, and a ticket is worthless once its process is gone or has freed the
- * memory.
+ * share.c - device memory between processes.  When memory is exported its bytes move into a memfd that is
+ * mapped in their place; an importer opens it through /proc, by a ticket that names process, descriptor and
+ * file.  So a killed process leaves nothing behind, and a ticket is worthless once the memory is freed.
  */
 #define _GNU_SOURCE /* memfd_create */
 #include "share.h"

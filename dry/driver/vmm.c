@@ -1,10 +1,9 @@
 /*
  * vmm.c - physical memory of the virtual-memory API: creating, reference counts, sharing.
  *
- * It is a shared mapping without access (`pages`); vmm_map.c duplicates its pages to where they are mapped.
- * So two mappings of one handle are the same bytes, and a program that closes every descriptor does not break
- * its GPU: only an exportable handle has one (a memfd).  Memory lives until its references and its mappings
- * are zero.
+ * It is a shared mapping without access; vmm_map.c duplicates its pages to where they are mapped.  So two
+ * mappings of one handle are the same bytes, and only an exportable handle has a descriptor (a memfd): a
+ * program that closes every descriptor does not break its GPU.
  */
 #define _GNU_SOURCE /* memfd_create, mremap */
 #include "sim.h"

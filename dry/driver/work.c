@@ -1,17 +1,7 @@
 /*
- * work.c - work that takes its time, and waiting for it.
- *
- * Everything is executed when it is called.  A test that is about waiting says of a context that it is busy
- * (simcuda_busy): then who waits for the context, its streams or an event recorded meanwhile waits indeed,
- * without the driver's lock.
- *
- * In dry mode memory hangs on when an event is done: PyTorch's allocator hands out a block that several
- * streams used (record_stream) once it is.  A real device is done between the launch and the launch of QUEUE
- * more, which would have to wait for room.  Under the first assumption it is done at once; under the second
- * as late as can be: when the host has waited for it, QUEUE launches came since, or the allocator has asked
- * PATIENCE times with no launch in between.  The same holds for NCCL's watchdog, which keeps the tensors of a
- * collective until it has seen that it is done (_dry_ranks.py tells so); for others who ask it is done at
- * once.
+ * work.c - work that takes its time, and waiting for it.  Everything is executed when it is called; a test
+ * that is about waiting says of a context that it is busy (simcuda_busy), and in dry mode sim_work_is_done
+ * says when events are done.
  */
 #include "capture.h"
 #include "facts.h"
@@ -24,6 +14,8 @@ static __thread int asker;
 static __thread bool launches;
 static bool told;
 
+/* Until the context is not busy any more, or ends, who waits for it, its streams or an event recorded
+ * meanwhile waits indeed, without the driver's lock. */
 CUresult simcuda_busy(CUcontext handle, int busy)
 {
     sim_lock();
@@ -80,6 +72,13 @@ static bool is_second(void)
     return second;
 }
 
+/* In dry mode memory hangs on this: PyTorch's allocator hands out a block that several streams used
+ * (record_stream) once the event is done.  A real device is done between the launch and the launch of QUEUE
+ * more, which would have to wait for room.  Under the first assumption it is done at once.  Under the second
+ * it is done as late as can be: when the host has waited for it, QUEUE launches came since, or the allocator
+ * has asked PATIENCE times with no launch in between.  The same holds for NCCL's watchdog, which keeps the
+ * tensors of a collective until it has seen that it is done (_dry_ranks.py tells so).  For others who ask it
+ * is done at once, and from then on for the allocator, too. */
 bool sim_work_is_done(struct sim_context *context, unsigned long launch)
 {
     if (!sim_dry() || launch <= context->done || context->launches - launch >= QUEUE)

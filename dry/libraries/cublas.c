@@ -1,12 +1,4 @@
-/*
- * cublas.c - stands in for libcublas: handles keep what they are told, products do nothing; a result that
- * goes to the host is one.
- *
- * A handle takes device memory while it lives.  On an H200 with cuBLAS 13.1.0.3 (CUDA 13.0.2) that was 1 KiB,
- * 128 KiB and 64 MiB; with CUBLAS_WORKSPACE_CONFIG 1 KiB and what that says (":4096:8" is 32 MiB).  64 MiB
- * are twice the workspace that cuBLAS's documentation recommends for Hopper; other cards get twice theirs,
- * told as a guess.
- */
+/* cublas.c - stands in for libcublas: handles keep what they are told, products do nothing. */
 #include "blas_common.h"
 #include "own_memory.h"
 
@@ -62,6 +54,9 @@ static bool take_configured(struct handle *h, const char *config)
     return true;
 }
 
+/* What a handle takes while it lives was measured on an H200 with cuBLAS 13.1.0.3 (CUDA 13.0.2): 1 KiB, 128
+ * KiB and 64 MiB; with CUBLAS_WORKSPACE_CONFIG 1 KiB and what that says.  64 MiB are twice the workspace that
+ * cuBLAS's documentation recommends for Hopper; other cards get twice theirs, told as a guess. */
 static bool take_default(struct handle *h)
 {
     size_t large = 2 * recommended(own_capability());

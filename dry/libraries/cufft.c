@@ -1,10 +1,9 @@
 /*
  * cufft.c - stands in for libcufft: plans are made and transform nothing.
  *
- * A plan's work area is the caller's (cufftSetAutoAllocation), or taken from the driver when the plan is
- * made.  No rule for its size is known; the documentation says that large prime factors take up to eight
- * times as much.  So it is a guess: the complex elements once, and eight times where a factor is a prime
- * above 127.
+ * A plan's work area is the caller's (cufftSetAutoAllocation), or taken when the plan is made.  Its size is a
+ * guess: the complex elements once, and eight times where a factor is a prime above 127, as the documentation
+ * says of these.
  */
 #include "names.h"
 #include "own_memory.h"

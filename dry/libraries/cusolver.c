@@ -1,10 +1,10 @@
 /*
  * cusolver.c - stands in for libcusolver's dense routines: they solve nothing, and say that all went well.
  *
- * The caller asks what a routine needs, and allocates it.  For Cholesky's decomposition, QR and Jacobi's of
- * many small matrices there are rules.  The rest is a guess: the work that LAPACK's documentation names, with
- * blocks of 64; a block of columns where LAPACK needs none; a copy of what is rotated for Jacobi's methods.
- * That a handle has one of cuBLAS, which takes its memory at once, is a guess, too.
+ * The caller asks what a routine needs.  Cholesky's decomposition, QR and Jacobi's of many small matrices
+ * follow rules. The rest is a guess: what LAPACK's documentation names, with blocks of 64; a block of columns
+ * where LAPACK needs none; a copy of what is rotated for Jacobi's methods; and that a handle has one of
+ * cuBLAS, which takes its memory at once.
  */
 #include "names.h"
 #include "own_memory.h"

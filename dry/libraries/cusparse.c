@@ -1,10 +1,5 @@
 /*
  * cusparse.c - stands in for libcusparse: descriptions of matrices and vectors are kept, nothing is computed.
- *
- * Sizes of buffers are guesses: an index for each row; for sorting, keys and places once more; for a product
- * of two sparse matrices, an index and a value for each product of elements.  How many elements a result has
- * only a GPU finds out: it is assumed that products, or elements of sums, never meet in a place; under the
- * second assumption about values (VRAMSCOPE_DRY_ASSUME) that every two do.
  */
 #include "names.h"
 #include "own_memory.h"
@@ -228,7 +223,8 @@ STANDS_IN int get_attribute(const struct object *o, int which, int *value, size_
     return SUCCESS;
 }
 
-/* ---- buffers ---- */
+/* ---- sizes of buffers, which are guesses: an index for each row; for sorting, keys and places once more;
+ * for a product of two sparse matrices, an index and a value for each product of elements ---- */
 
 static int64_t width(int type)
 {
@@ -282,7 +278,9 @@ STANDS_IN int no_pivot_is_zero(const struct handle *h, void *info, int *position
     return SUCCESS;
 }
 
-/* ---- sparse results ---- */
+/* ---- sparse results, whose number of elements only a GPU finds out.  It is assumed that products, or
+ * elements of sums, never meet in a place; under the second assumption about values (VRAMSCOPE_DRY_ASSUME),
+ * that every two do ---- */
 
 /* How many products of elements a product of A and B has, if B's elements are spread evenly over its rows. */
 static int64_t products(const struct object *a, const struct object *b)

@@ -1,7 +1,6 @@
 /*
  * cusparselt.c - stands in for libcusparseLt: nothing is computed.  A matrix of which half is kept takes half
- * of its bytes, and two bits for each kept element: of 16-bit elements 9 sixteenths of the dense matrix, of
- * 8-bit ones 10, as PyTorch counts too.
+ * of its bytes, and two bits for each kept element, as PyTorch counts too.
  */
 #include "names.h"
 

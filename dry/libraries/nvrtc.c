@@ -1,9 +1,7 @@
 /*
- * nvrtc.c - stands in for libnvrtc: compiles a program to PTX with an entry for each of its kernels' names.
- *
- * Those are `extern "C"` kernels, and name expressions, lowered to the expression with all but letters and
- * digits replaced, and its number.  PyTorch's cache on disk of what it compiled is switched off: a later run
- * on a GPU would find this.
+ * nvrtc.c - stands in for libnvrtc: compiles a program to PTX with an entry for each of its `extern "C"`
+ * kernels and name expressions.  PyTorch's cache on disk is switched off: a later run on a GPU would find
+ * this.
  */
 #include "names.h"
 

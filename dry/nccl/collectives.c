@@ -1,10 +1,7 @@
 /*
- * collectives.c - what a collective leaves in its output when all other ranks are absent: as if each had what
- * this one has.
- *
- * Gathers repeat this rank's part.  Exchanges give back what was meant for the other.  Reductions give this
- * rank's own values, but multiply small whole numbers, on which sizes and counts hang, by the ranks where
- * they are summed. Broadcasts and receives leave the output as it was.
+ * collectives.c - what a collective leaves in its output, as if every rank had what this one has.  Sums are
+ * this rank's own values; but small whole numbers, on which sizes and counts hang, are multiplied by the
+ * ranks.  Broadcasts and receives leave the output as it was.
  */
 #include "nccl.h"
 

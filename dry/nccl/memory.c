@@ -1,18 +1,19 @@
 /*
- * memory.c - what NCCL itself takes of a device, in the pieces and at the moment that it does.
+ * memory.c - what NCCL itself takes of a device, in the pieces and at the moment that it does: pieces of
+ * mapped physical memory, unless NCCL_CUMEM_ENABLE=0.
  *
- * Measured on two H200s (NCCL 2.28.9, 55 runs of DDP, FSDP1, FSDP2, ZeRO and tensor parallelism): a
- * communicator's collectives took 484 MiB of each, as 24 pieces of 10 MiB and 122 of 2 MiB; sends between two
- * ranks took 32 channels, 64 MiB of the one that sends and 320 of the one that receives.  A channel's receive
- * buffers make 10 MiB (4 MiB or NCCL_BUFFSIZE of the simple protocol, 512 KiB of LL, 4.7 MiB of LL128), each
- * end of a connection has flags (five in a channel of two ranks), 4 MiB are the communicator's.  Pieces are
- * mapped physical memory, unless NCCL_CUMEM_ENABLE=0.  Everything else (ranks, channels, versions, GPUs,
- * machines) is told as a guess: a ring has one neighbour on each side however many ranks there are, but trees
- * and NVLink's multicast take more.
+ * Measured on two H200s (NCCL 2.28.9, 55 runs of DDP, FSDP1, FSDP2, ZeRO and tensor parallelism).  For other
+ * ranks, channels, versions, GPUs and ranks on two machines it is told as a guess: a ring has one neighbour
+ * on each side however many ranks there are, but trees and NVLink's multicast take more.
  */
 #include "measured.h"
 #include "nccl.h"
 
+/* A communicator's collectives took 484 MiB of each GPU, as 24 pieces of 10 MiB and 122 of 2 MiB.  The
+ * receive buffers of a channel make 10 MiB (4 MiB or NCCL_BUFFSIZE of the simple protocol, 512 KiB of LL, 4.7
+ * MiB of LL128).  Each end of a connection has flags, five in a channel of two ranks.  4 MiB are the
+ * communicator's.  Sends between two ranks took 32 channels: 64 MiB of the one that sends, 320 of the one
+ * that receives. */
 enum { MIB = 1 << 20, PIECE = 2 * MIB, LL_BYTES = MIB / 2, LL128_BYTES = 640 * 120 * 8 * 8 };
 enum { CHANNELS = 24, FLAGS = 5, OWN_PIECES = 2 }; /* of collectives */
 enum {

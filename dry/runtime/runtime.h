@@ -2,9 +2,9 @@
  * runtime.h - inside the stand-ins for CUDA's runtime: libcudart.so.13, and libcudart.so.12 where DRY_CUDART
  * is 12.
  *
- * A call is asked of the driver, whose functions are found by cuGetProcAddress, so a hook of that or of dlsym
- * sees each call once.  The runtime keeps what the driver does not know: a thread's device and last error,
- * which host function means which kernel.
+ * A call is asked of the driver, whose functions are found by cuGetProcAddress, so that a hook of it sees
+ * each call once.  The runtime keeps a thread's device and last error, and which host function means which
+ * kernel.
  */
 #ifndef DRY_RUNTIME_RUNTIME_H
 #define DRY_RUNTIME_RUNTIME_H
