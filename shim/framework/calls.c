@@ -1,11 +1,11 @@
 /*
  * calls.c - opens and closes the layer of a module's call without running Python code of ours.
  *
- * nn.Module.__call__ is wrapped by a Python function (framework/python/vramscope/_torch.py), to run which
- * makes a call one to three microseconds longer.  For nearly all calls, those inside of another module's, it
- * only writes the module's number into the thread's cell (layers.h) and the old one back.  So the wrapper
- * stays where and what it is, and only the pointer by which the interpreter calls it (the vectorcall of PEP
- * 590) is ours:
+ * A Python function wraps nn.Module.__call__ (framework/python/vramscope/_torch.py), and running it makes a
+ * call one to three microseconds longer.  For nearly all calls, those inside of another module's, it only
+ * writes the module's number into the thread's cell (layers.h) and the old one back.  So the wrapper stays
+ * where and what it is, and only the pointer by which the interpreter calls it (the vectorcall of PEP 590)
+ * is ours:
  *
  *      module(x) ─▶ the wrapper's vectorcall, ours
  *                   ├─▶ torch's function           of a module that is known, on a thread that nobody

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ranges.h"
+#include "core/contracts.h"
 #include "core/options.h"
 #include "record/record.h"
 
@@ -20,6 +21,7 @@ VRAMSCOPE_API int vramscope_auto_pop(void);
 VRAMSCOPE_API int vramscope_auto_mark(const char *name);
 VRAMSCOPE_API int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned role);
 VRAMSCOPE_API int vramscope_auto_takes(void);
+VRAMSCOPE_API int vramscope_auto_contract(const char *name, int proven, const char *detail);
 VRAMSCOPE_API void vramscope_auto_limit(uint64_t count, void (*reached)(void));
 VRAMSCOPE_API void vramscope_auto_finish(void);
 VRAMSCOPE_API int vramscope_pool_use(const char *pool, int device, uint64_t used, uint64_t peak,
@@ -227,6 +229,22 @@ void vramscope_record_stop(void)
 int vramscope_auto_takes(void)
 {
     return vs_record_takes();
+}
+
+/* The contract with NAME holds, or does not, as DETAIL says (python/vramscope/_contracts.py).  1, or 0 where
+ * there is none with that name. */
+int vramscope_auto_contract(const char *name, int proven, const char *detail)
+{
+    unsigned c = 0;
+    while (c < VS_CONTRACTS && strcmp(vs_contract_rows[c].name, name))
+        c++;
+    if (c == VS_CONTRACTS)
+        return 0;
+    if (proven)
+        vs_contract_proven(c, "%s", detail);
+    else
+        vs_contract_broken(c, "%s", detail);
+    return 1;
 }
 
 int vramscope_active(void)

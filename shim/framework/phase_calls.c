@@ -145,6 +145,7 @@ static object backward(object wrapper, object const *args, size_t count, object 
     uint32_t outer = vs_layer_now.module, within = p->in_backward, first = python.backward_first[which];
     object result = NULL;
     if (within || begin_backward(p, first < given ? args[first] : python.none)) {
+        // Memory of a node has the layer of the node's birth, and recomputed modules are called again.
         vs_layer_now.module = 0;
         result = python.call(inner, args, count, names);
         vs_layer_now.module = outer;

@@ -8,7 +8,7 @@
  *      shared       std::shared_ptr      in a control block     24, 48 bytes into the node     1.8 to 2.12
  *      intrusive    c10::intrusive_ptr   8 bytes into the node  16, 40                         2.13 to 2.15
  *
- * Which of them it is is proven when the library is found: by the base class of a node, by the names of
+ * When the library is found, it is proven which of the two holds: by the base class of a node, the names of
  * exported functions that take one, and by an answer while no node runs.  The first nodes that run are looked
  * at, too, where the kernel says that they can be read.  What does not hold switches off the lines of
  * backward and nothing else.
