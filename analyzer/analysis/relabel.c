@@ -121,14 +121,7 @@ static void free_moments(void *moments)
 
 static int phase_in(const struct timeline *line, int64_t seq)
 {
-    size_t low = 0, high = line->n;
-    while (low < high) { /* the first band that ends after SEQ */
-        size_t middle = low + (high - low) / 2;
-        if (line->bands[middle].to <= seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = FROM(seq + 1, line->bands, line->n, to); /* the first band that ends after SEQ */
     return low < line->n && line->bands[low].from <= seq ? line->bands[low].phase : 0;
 }
 

@@ -7,15 +7,7 @@
 /* The first one that begins at ADDRESS or behind it. */
 static size_t segment_from(const struct layout *l, int64_t address)
 {
-    size_t low = 0, high = l->segment_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (l->segments[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return FROM(address, l->segments, l->segment_count, address);
 }
 
 static void remove_segments(struct layout *l, int64_t address, int64_t size)

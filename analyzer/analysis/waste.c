@@ -41,29 +41,13 @@ static int64_t plus(int64_t a, int64_t b)
 /* The first event whose number is SEQ or greater. */
 static size_t event_at(const struct replay *r, int64_t seq)
 {
-    size_t low = 0, high = r->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (r->totals[middle].seq < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return FROM(seq, r->totals, r->n, seq);
 }
 
 /* The first event behind moment T; with AT the first at it or behind. */
 static size_t event_behind(const struct replay *r, int64_t t, bool at)
 {
-    size_t low = 0, high = r->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (r->time[middle] < t || (!at && r->time[middle] == t))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return first_from(at ? t : t + 1, r->time, r->n, sizeof *r->time, 0);
 }
 
 /* The events at which W's bytes lie unused: from *FROM on, before *TO. */

@@ -86,6 +86,21 @@ void *find_number(int64_t number, const void *items, size_t n, size_t size)
     return n ? bsearch(&number, items, n, size, by_number) : NULL;
 }
 
+size_t first_from(int64_t least, const void *items, size_t n, size_t size, size_t offset)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int64_t number;
+        memcpy(&number, (const char *)items + middle * size + offset, sizeof number);
+        if (number < least)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* ---- texts ---- */
 
 static size_t hash_of(const char *text, size_t length)

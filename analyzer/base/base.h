@@ -35,6 +35,12 @@ void *grow(void *items, size_t n, size_t size);
 void *find_number(int64_t number, const void *items, size_t n, size_t size);
 #define FIND(number, array, n) ((__typeof__(&*(array)))find_number(number, array, n, sizeof *(array)))
 
+/* Of ITEMS, N of SIZE bytes in the order of an int64_t that each has at OFFSET, the index of the first whose
+ * number is LEAST or more; N: there is none. */
+size_t first_from(int64_t least, const void *items, size_t n, size_t size, size_t offset);
+#define FROM(least, array, n, field)                                                                         \
+    first_from(least, array, n, sizeof *(array), offsetof(__typeof__(*(array)), field))
+
 /* Texts in the order in which they were first asked for, from 0. */
 struct texts {
     char **at; /* copies */

@@ -54,15 +54,7 @@ static void tell(const struct heap *h, enum heap_action action, int64_t address,
 /* The first piece that begins behind ADDRESS. */
 static size_t piece_after(const struct heap *h, int64_t address)
 {
-    size_t low = 0, high = h->piece_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (h->pieces[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return FROM(address + 1, h->pieces, h->piece_count, address);
 }
 
 /* The piece that ADDRESS lies in; piece_count: none. */

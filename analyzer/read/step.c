@@ -169,15 +169,7 @@ int trace_step_ends(struct trace *t, struct trace_step_end **out, size_t *n)
 /* The index of the first step that ends at SEQ or later. */
 static int64_t step_of(const struct trace_step_end *steps, size_t n, int64_t seq)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (steps[middle].seq < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return (int64_t)low;
+    return (int64_t)FROM(seq, steps, n, seq);
 }
 
 /* The conditions of the view live_at_peak, at the end of the last step.  With the + no index of all events by
