@@ -1,10 +1,5 @@
 /*
  * columns.h - the columns of a picture over time: the curve, its phases, and what it was made of.
- *
- * A curve is reduced without hiding a peak: each column keeps the minimum and the maximum in it, including
- * the value carried in from the left.  Points may come in any order and more than once.  Of a folded stretch
- * only its extremes and the time of its maximum are known: where it covers several columns each shows the
- * least and the greatest value that the curve can have had there, and is marked (band).
  */
 #ifndef VS_ANALYSIS_COLUMNS_H
 #define VS_ANALYSIS_COLUMNS_H
@@ -38,6 +33,10 @@ struct columns {
     int before; /* phase of the last point before `from` */
 };
 
+/* A curve is reduced without hiding a peak: each column keeps the minimum and the maximum in it, including
+ * the value carried in from the left.  Points may come in any order and more than once.  Of a folded stretch
+ * only its extremes and the time of its maximum are known: where it covers several columns each shows the
+ * least and the greatest value that the curve can have had there, and is marked (band). */
 void columns_init(struct columns *c, int64_t from, int64_t to, size_t n);
 void columns_free(struct columns *c);
 /* A trace_visit: CONTEXT is the struct columns. */

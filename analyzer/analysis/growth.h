@@ -6,13 +6,6 @@
  *      that made it                       ########    #                ##     ###         ########
  *      allocated at the ends of steps     rises       flat        saw         flat        flat
  *
- * The first max(3, an eighth) of the steps are warm-up.  What lives is grouped by phase, call stack, kind
- * and size or, if sizes change, by the other three.  A group grows if it was made in 8 of the remaining
- * steps or more, in each quarter of them at half the average rate or more (memory that fills up, or is
- * cleared, is not), and by more than 512 bytes a step, the granularity of allocators.  And allocated
- * itself, at the ends of steps, must rise by at least half of that in three of the four quarters: what is
- * replaced in turn looks as young, but allocated does not rise.
- *
  * Three things look the same as a leak: a cache that is not full yet, a list that is cleared less often
  * than the recording is long, and experts or states that are used for the first time.
  */
@@ -52,7 +45,14 @@ struct growth {
 
 /* The window for N steps; false: these are too few. */
 bool growth_window(size_t n, struct growth_window *w);
-/* BIRTHS live at the end of the window (they are sorted anew).  BASE is allocated at each of its ENDs.
+/* The first max(3, an eighth) of the steps are warm-up.  What lives is grouped by phase, call stack, kind and
+ * size or, if sizes change, by the other three.  A group grows if it was made in 8 of the remaining steps or
+ * more, in each quarter of them at half the average rate or more (memory that fills up, or is cleared, is
+ * not), and by more than 512 bytes a step, the granularity of allocators.  And allocated itself, at the ends
+ * of steps, must rise by at least half of that in three of the four quarters: what is replaced in turn looks
+ * as young, but allocated does not rise.
+ *
+ * BIRTHS live at the end of the window (they are sorted anew).  BASE is allocated at each of its ENDs.
  * PEAK_STEP: the index of the step of the peak; SIZE_MAX none. */
 struct growth growth_of(const struct growth_window *w, struct trace_birth *births, size_t n,
                         const int64_t *base, size_t peak_step);

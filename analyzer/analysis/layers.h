@@ -5,10 +5,6 @@
  *        layers.* x32           18.0 GiB   576.0 MiB each     layers.0 to layers.31 and all layers in them
  *          mlp x32              12.0 GiB   384.0 MiB each     layers.0.mlp to layers.31.mlp
  *        lm_head                 1.0 GiB
- *
- * Siblings whose names are numbers are one row if they are of one class or have no children.  So are more
- * than four siblings whose names differ only in a number at the end ("layer 7").  A node that holds nothing
- * by itself and has one child is one row with that child.
  */
 #ifndef VS_ANALYSIS_LAYERS_H
 #define VS_ANALYSIS_LAYERS_H
@@ -26,7 +22,11 @@ struct layer_row {
     int64_t least, most; /* bytes of one of them */
 };
 
-/* The rows of all memory that has a layer, parents before their children, children by size.  If a layer with
+/* Siblings whose names are numbers are one row if they are of one class or have no children.  So are more
+ * than four siblings whose names differ only in a number at the end ("layer 7").  A node that holds nothing
+ * by itself and has one child is one row with that child.
+ *
+ * The rows of all memory that has a layer, parents before their children, children by size.  If a layer with
  * children also holds memory by itself, that is a row "itself".  Rows below LEAST bytes are left out, and
  * beyond ROWS rows (0: all) the deepest.  *REST gets the bytes without a layer. */
 struct layer_row *layers_tree(const struct trace_live *live, size_t n, int64_t least, size_t rows,

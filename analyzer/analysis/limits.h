@@ -4,10 +4,6 @@
  *      allocated:20GiB                    all that was allocated on a device, at its peak
  *      phase=logits:4GiB                  all that was allocated while a range of the phase was open
  *      layer=Llama.layers.0,rank=3:2GiB   what one layer held, at its own greatest moment, of one rank
- *
- * A figure, and another run's that a limit is made of, may only be known to lie between two bounds: events
- * were lost, or the run was cut off.  The limit is kept where every possible figure keeps it, exceeded
- * where none does; of anything between nobody can tell.
  */
 #ifndef VS_ANALYSIS_LIMITS_H
 #define VS_ANALYSIS_LIMITS_H
@@ -49,6 +45,9 @@ struct measured {
     int64_t least, most;
 };
 
+/* A figure, and another run's that a limit is made of, may only be known to lie between two bounds: events
+ * were lost, or the run was cut off.  The limit is kept where every possible figure keeps it, exceeded where
+ * none does; of anything between nobody can tell. */
 enum verdict { VERDICT_WITHIN, VERDICT_BEYOND, VERDICT_UNTOLD, VERDICT_END };
 
 /* The limit itself lies between LIMIT_LEAST and LIMIT_MOST. */

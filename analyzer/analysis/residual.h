@@ -4,13 +4,6 @@
  *      driver used = reserved + residual
  *      residual    = measured (contexts, limits, code, streams, graphs, peers)
  *                  + inferred (only where no context's cost was measured) + unexplained
- *
- * Measured is what the driver's figure moved by across a call (events context_create, module_load, limit,
- * overhead), while the context, or the module, lives.  Inferred is what the first sample shows beyond
- * everything else.  Unexplained is the rest, and may be negative.
- *
- * All figures of a moment are from one sample of the best source: of this process alone or, where there is
- * none, of the whole device; the residual is then an upper bound that includes other processes.
  */
 #ifndef VS_ANALYSIS_RESIDUAL_H
 #define VS_ANALYSIS_RESIDUAL_H
@@ -28,6 +21,11 @@ enum residual_part {
     RESIDUAL_PARTS
 };
 
+/* Measured is what the driver's figure moved by across a call (events context_create, module_load, limit,
+ * overhead), while the context, or the module, lives.  Inferred is what the first sample shows beyond
+ * everything else.  Unexplained is the rest, and may be negative.  All figures of a moment are from one
+ * sample of the best source: of this process alone or, where there is none, of the whole device; the residual
+ * is then an upper bound that includes other processes. */
 struct residual_moment {
     int64_t t, driver_used, reserved, residual;
     int64_t parts[RESIDUAL_PARTS]; /* measured */

@@ -174,7 +174,7 @@ static bool may_hide_logits(const struct trace_step_memory *m, int logits, const
     return theirs && !(logits > 0 && has_phase(m, logits));
 }
 
-/* Chooses the phases whose own memory is left out, by the rules at the head of savings.h. */
+/* Chooses the phases whose own memory is left out, by the rules of savings_of. */
 static struct replay own_memory(const struct trace_step_memory *m, int phase, int logits, int backward)
 {
     bool is_loss = logits > 0 && has_phase(m, logits) && (phase == logits || phase == backward);

@@ -12,17 +12,6 @@
  * which ends with the program, what is freed after its last allocation counts as staying.  No change of one
  * step's work lowers the peak below it.  What the optimizer made before the peak and left (the states, in
  * the first step) stays as well, and is counted beside it.
- *
- * The floor is the peak of a replay without the phase's own memory.  Of logits that is everything made in
- * the phase that does not stay, the previous step's logits included if the program still holds them, and
- * what backward both makes and frees, as the gradient of the logits is made there; this applies to a peak
- * in logits, or in backward of a step with that phase.  Of any other phase it is what it both makes and
- * frees.  A change of that phase alone cannot lower the peak below the floor.  There is none if an output
- * layer ran where no hook sees it (torch.compile, F.linear, a fused loss) and the step has no logits: their
- * memory is then part of forward or backward.
- *
- * Nothing is known, with a reason, without steps, for a peak outside of steps, where events are missing, or
- * if a step frees nothing (a pool that reports nothing hides its use).
  */
 #ifndef VS_ANALYSIS_SAVINGS_H
 #define VS_ANALYSIS_SAVINGS_H
@@ -33,6 +22,8 @@
 #include "read/living.h"
 #include "read/stacks.h"
 
+/* Nothing is known, with a reason, without steps, for a peak outside of steps, where events are missing, or
+ * if a step frees nothing (a pool that reports nothing hides its use). */
 struct savings {
     bool known;
     const char *why; /* if nothing is known: the reason; NULL: there is no memory to speak of */
@@ -47,7 +38,15 @@ struct savings {
                                  there is none */
 };
 
-/* PHASE: the one at the peak.  NAMES: by phase id, N of them.  UNCALLED: trace.uncalled_classes. */
+/* The floor is the peak of a replay without the phase's own memory.  Of logits that is everything made in the
+ * phase that does not stay, the previous step's logits included if the program still holds them, and what
+ * backward both makes and frees, as the gradient of the logits is made there; this applies to a peak in
+ * logits, or in backward of a step with that phase.  Of any other phase it is what it both makes and frees.
+ * A change of that phase alone cannot lower the peak below the floor.  There is none if an output layer ran
+ * where no hook sees it (torch.compile, F.linear, a fused loss) and the step has no logits: their memory is
+ * then part of forward or backward.
+ *
+ * PHASE: the one at the peak.  NAMES: by phase id, N of them.  UNCALLED: trace.uncalled_classes. */
 struct savings savings_of(const struct trace_step_memory *m, int64_t peak, const char *phase,
                           const char *const *names, size_t n, int64_t uncalled);
 

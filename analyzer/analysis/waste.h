@@ -11,11 +11,6 @@
  * block's idle times only the longest is there, and nothing shorter than a millisecond: what else lay
  * unused counts as used.  A block that lies unused from a use on counts as needed at the event itself,
  * whatever the clock's grain.
- *
- * Each bound is worked out with all uses that were seen, and with the sure uses alone (view waste_at_most).
- * A use is not sure if the address stood in a structure that a kernel was given: an earlier call may have
- * left it there.  The peak can fall by what the second bound says and by no more; the first is what is to
- * be expected.
  */
 #ifndef VS_ANALYSIS_WASTE_H
 #define VS_ANALYSIS_WASTE_H
@@ -53,7 +48,12 @@ struct waste_report waste_of(const struct trace_total *totals, size_t n, struct 
                              size_t row_count);
 /* The group of W of G's kind, line and layer, with workspaces apart; NULL: there is none. */
 const struct waste_group *waste_group_like(const struct waste_report *w, const struct waste_group *g);
-/* Of one recording: the groups of SEEN get what SURE uses alone leave of the peak, and those that only SURE
+/* Each bound is worked out with all uses that were seen, and with the sure uses alone (view waste_at_most).
+ * A use is not sure if the address stood in a structure that a kernel was given: an earlier call may have
+ * left it there.  The peak can fall by what the second bound says and by no more; the first is what is to be
+ * expected.
+ *
+ * Of one recording: the groups of SEEN get what SURE uses alone leave of the peak, and those that only SURE
  * has are added, without a waste that was seen. */
 void waste_join(struct waste_report *seen, const struct waste_report *sure);
 void waste_free(struct waste_report *w);

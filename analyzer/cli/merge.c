@@ -1,9 +1,7 @@
 /*
- * merge.c - `vramscope merge`: the files of a job in one database, each as a process of its own.
- *
- * Each is opened as every command opens it (journals of killed processes are merged, what is no recording
- * is refused), then copied behind what is there (shim/trace/store/merge.c).  The output gets its name when
- * it is whole.
+ * merge.c - `vramscope merge`: the files of a job in one database, each as a process of its own, opened as
+ * every command opens it and copied behind what is there (shim/trace/store/merge.c).  The output gets its
+ * name when it is whole.
  */
 #include <stdio.h>
 #include <stdlib.h>

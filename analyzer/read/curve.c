@@ -1,9 +1,7 @@
 /*
- * curve.c - reads a device's totals over time, without every event of a long run.
- *
- * A zone (extremes of about 1000 events) that is shorter than COARSE ns, a column of a plot, is passed on
- * as it is; of longer ones the events are read, but for folded stretches, which have zones only.  Each zone
- * is of one phase, so they overlap: points come in no order, and an event may come twice.
+ * curve.c - reads a device's totals over time, without every event of a long run: a zone (extremes of about
+ * 1000 events) shorter than COARSE ns, a column of a plot, or of a folded stretch, is passed on as it is.
+ * Each is of one phase, so they overlap: points come in no order, and an event may come twice.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

@@ -1,9 +1,6 @@
 /*
- * process.c - shows one process of a file that has several: temporary views lie over the file's tables, so
- * that every query and view sees the rows of one process.
- *
- * Rows belong to a process by a column, or by the upper bits of the numbers of events and ranges
- * (schema.sql).
+ * process.c - shows one process of a file that has several: temporary views over the file's tables have its
+ * rows alone, by a column, or by the upper bits of the numbers of events and ranges (schema.sql).
  */
 #include <sqlite3.h>
 #include <stdio.h>

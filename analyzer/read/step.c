@@ -1,9 +1,7 @@
 /*
- * step.c - reads one training step of a device, event by event: totals, and what was made or freed in it;
- * and what lives at the end of the last step, with the steps that made it (analysis/growth.h).
- *
- * A step is a range of event numbers, so only its rows are read.  Of allocations that ended after the last
- * step, for instance at the program's teardown, the events since tell.
+ * step.c - reads one training step of a device, event by event, and what lives at the end of the last step
+ * with the steps that made it (analysis/growth.h).  Of allocations that ended after the last step, for
+ * instance at the program's teardown, the events since tell.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

@@ -2,8 +2,6 @@
  * tape_streams.c - see tape_parts.h.  The blocks of a home vote on its stream, as a request can be for
  * another one than the thread's current stream, which is what was recorded.
  *
- *      segment   |block: 2|block: ?|block: 2|block: 1|        all of stream 2
- *
  * A home is a segment, or of expandable segments a reservation of addresses, until nothing is mapped there:
  * PyTorch then gives the addresses back, and the next reservation may get them.
  */

@@ -1,10 +1,7 @@
 /*
  * against.c - one process held against one of another run: its devices' peaks, and those of the phases that
- * both have.
- *
- * The other run's figures are bounds, too.  If it lost events its peak may have been higher than what was
- * seen, and nobody can tell whether a higher one of this run is beyond it; a peak within what was seen is
- * within it in any case.
+ * both have.  If the other run lost events its peak may have been higher than what was seen: nobody can tell
+ * whether a higher one of this run is beyond it.
  */
 #include <stdlib.h>
 #include <string.h>

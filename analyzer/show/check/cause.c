@@ -2,9 +2,8 @@
  * cause.c - what made a figure: the line, the layer and the role that held the most of it, or that rose the
  * most from one run to another.  Equal layers are taken together ("layers.*").
  *
- * Often more has no line than the greatest line holds.  Then the greatest place is named, too, as the
- * report does, and a line, layer or role with less than the nameless rest is the greatest "of the lines
- * known".
+ * Where more has no line than the greatest line holds, that line is the greatest "of the lines known", and
+ * the greatest place is named, too, as the report does.
  */
 #include <stdlib.h>
 #include <string.h>

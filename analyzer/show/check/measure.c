@@ -1,9 +1,8 @@
 /*
- * measure.c - one limit held against one process: what its figure can have been, and what made it.
- *
- * Where events were lost, or a process was killed or ran out of memory and did not go on, a figure may have
- * been greater than what was seen: no limit is called kept.  What was seen beyond a limit is beyond it all
- * the same.
+ * measure.c - one limit held against one process: what its figure can have been, and what made it.  Where
+ * events were lost, or the process was killed or ran out of memory and did not go on, it may have been
+ * greater than what was seen, and no limit is called kept; what was seen beyond a limit is beyond it all the
+ * same.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,18 +1,11 @@
 /*
  * estimate.h - `vramscope estimate`: the page of an estimate, alone or beside what a recording measured.
  *
- * Beside a recording each row has the bytes that lived at the device's measured peak and were for the same,
- * by their roles.  Where a block has no role, or is said to be temporary, the phase of its birth says it:
- *
- *      activations             born in forward, at a peak before the optimizer's step
- *      logits                  born in logits, likewise
- *      gradients of logits     at a peak in backward: born there, as large as the logits
- *      optimizer temporaries   at a peak in the optimizer's step: born there
- *      gathered parameters     role communication buffer
- *
- * What is none of these has a row of its own.  With what was reserved and not allocated, and what the
- * driver says beyond (context, code), when the device was fullest, the rows add up to the difference
- * between the estimate and what the driver said.
+ * Beside a recording each row has the bytes that lived at the device's measured peak and were for the same:
+ * by their roles or, where a block has none or is said to be temporary, by the phase of its birth (beside.c).
+ * What is of no row has one of its own.  With what was reserved and not allocated, and what the driver says
+ * beyond (context, code), when the device was fullest, the rows add up to the difference between the estimate
+ * and what the driver said.
  */
 #ifndef VS_SHOW_ESTIMATE_ESTIMATE_H
 #define VS_SHOW_ESTIMATE_ESTIMATE_H
