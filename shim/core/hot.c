@@ -1,5 +1,5 @@
 /*
- * hot.c - the words of hot.h and pages.h.
+ * hot.c - the words of hot.h, pages.h and open_calls.h.
  *
  * The process's line points to the parent's ring, so a fork child must not see it: its page is wiped
  * (fork.h).
@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "fork.h"
+#include "open_calls.h"
 #include "pages.h"
 
 _Alignas(sizeof(union vs_hot_page)) union vs_hot_page vs_hot_page;
@@ -74,4 +75,15 @@ void vs_pages_reset(void)
         atomic_store_explicit(&vs_pages[i], 0, memory_order_relaxed);
     for (uint32_t i = 0; i < VS_PAGES_REGIONS / 64; i++)
         atomic_store_explicit(&vs_pages_regions[i], 0, memory_order_relaxed);
+}
+
+/* ---- open_calls.h ---- */
+
+__thread struct vs_open_calls vs_open_calls;
+VS_HOT _Atomic uint32_t vs_open_calls_at; /* two halves, each one more than its offset; 0: not known */
+
+void vs_open_calls_frames_at(int holder, int current)
+{
+    uint32_t at = current < 0 ? 0 : (uint32_t)(holder + 1) << 16 | (uint32_t)(current + 1);
+    atomic_store_explicit(&vs_open_calls_at, at, memory_order_relaxed);
 }
