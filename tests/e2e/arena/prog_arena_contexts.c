@@ -2,13 +2,6 @@
 /*
  * prog_arena_contexts PART - work of other contexts on an arena's memory.  Under the shim and the simulated
  * driver only: that is told which context is busy.
- *
- *      deferred     what is freed without waiting waits for a peer that is busy, until that has done or ended
- *      own          the same of a context of the program's own on the same device
- *      many         also where there are more contexts than a mark can stand for
- *      waiting      a free that waits waits for them, too
- *      ending       contexts end while others wait for them
- *      references   no reference to the primary context is left over by PyTorch's allocations
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -124,6 +117,7 @@ static void comes_again(CUdeviceptr p)
     CHECK(came);
 }
 
+/* What is freed without waiting waits for a peer that is busy, until that has done or ended. */
 static void deferred(void)
 {
     CUcontext other = peer();
@@ -133,6 +127,7 @@ static void deferred(void)
     comes_again(p);
 }
 
+/* The same of a context of the program's own on the same device. */
 static void own_contexts(void)
 {
     CUcontext current;
@@ -147,8 +142,7 @@ static void own_contexts(void)
     }
 }
 
-/* ---- more than a mark stands for, and frees that wait ---- */
-
+/* The same of more contexts than a mark can stand for. */
 static void many(void)
 {
     CUcontext other[12];
@@ -159,6 +153,7 @@ static void many(void)
         OK(cuCtxDestroy(other[i]));
 }
 
+/* A free that waits waits for them, too. */
 static void waiting(void)
 {
     CUcontext other[] = {peer(), own()};
@@ -186,6 +181,7 @@ static void *churn(void *unused)
     return unused;
 }
 
+/* Contexts end while others wait for them. */
 static void ending(void)
 {
     pthread_t t[3];
@@ -211,7 +207,8 @@ static void ending(void)
 
 /* ---- references ---- */
 
-/* Run with a driver that does not say which context is the primary one, so that there is no arena. */
+/* No reference to the primary context is left over by PyTorch's allocations. Run with a driver that does not
+ * say which context is the primary one, so that there is no arena. */
 static void references(void)
 {
     void *(*get)(ssize_t, int, CUstream) = dlsym(RTLD_DEFAULT, "vramscope_torch_malloc");

@@ -2,11 +2,6 @@
 /*
  * prog_arena_hang PART - while one thread waits for the device in the arena, others get on: the device may be
  * waiting for one of them (cuLaunchHostFunc).  Under the shim and the simulated driver only.
- *
- *      pools     PyTorch's empty_cache ends a pool; pools are used, begun and ended meanwhile
- *      cached    the same, and an allocation that finds no memory; others are served from what is cached
- *      crowd     threads that find no memory all the time: each has what is its own, and all comes back
- *      streams   more streams than have a lane: who allocates on one of them waits for nothing
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -86,6 +81,7 @@ static void *empty_cache(void *unused)
     return unused;
 }
 
+/* PyTorch's empty_cache ends a pool; pools are used, begun and ended meanwhile. */
 static void pools(void)
 {
     struct vs_mempool one = {0, 1}, other = {0, 2};
@@ -130,6 +126,7 @@ static void use_cache(void)
     }
 }
 
+/* As pools(), and an allocation that finds no memory; others are served from what is cached. */
 static void cached(void)
 {
     void *(*waits[])(void *) = {empty_cache, too_much};
@@ -194,6 +191,7 @@ static void *in_crowd(void *number)
     return NULL;
 }
 
+/* Threads that find no memory all the time: each has what is its own, and all comes back. */
 static void crowd(void)
 {
     pthread_t t[CROWD];
@@ -209,8 +207,7 @@ static void crowd(void)
     OK(cuMemFree(p));
 }
 
-/* ---- streams ---- */
-
+/* More streams than have a lane: who allocates on one of them waits for nothing. */
 static void streams(void)
 {
     CUstream stream[40];

@@ -1,17 +1,6 @@
 // link: cuda
 /*
  * prog_arena_hostile PART - what no program should do, and some do: whoever serves the memory says the same.
- *
- *      init       before cuInit, and where that, or the first context, fails
- *      stale      after a reset: the old blocks, the old context, a new arena beside them
- *      other      nothing but contexts of the program's own
- *      many       seventy contexts, each with memory, freed across
- *      wrong      blocks given to calls that are for other memory
- *      child      a fork's child that does no CUDA ends as it likes, while threads of the parent allocate
- *      exit       main returns while threads allocate
- *      signals    a signal every 100 microseconds
- *      cancel     threads are cancelled while they allocate and share
- *      reopen     the driver is closed and opened again
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,8 +21,7 @@
 
 static CUcontext primary;
 
-/* ---- init ---- */
-
+/* Before cuInit, and where that, or the first context, fails. */
 static void init(void)
 {
     CUdeviceptr p = 0, base;
@@ -53,8 +41,7 @@ static void init(void)
     SAY(cuMemFree(p));
 }
 
-/* ---- stale ---- */
-
+/* After a reset: the old blocks, the old context, a new arena beside them. */
 static void stale(void)
 {
     CUdeviceptr p, q, r, base = 0;
@@ -84,8 +71,7 @@ static void stale(void)
     OK(cuCtxSynchronize());
 }
 
-/* ---- contexts of the program's own ---- */
-
+/* Nothing but contexts of the program's own. */
 static void other(void)
 {
     CUcontext context;
@@ -118,6 +104,7 @@ static void other(void)
     SAY(cuMemAlloc(&q, MIB));
 }
 
+/* Seventy contexts, each with memory, freed across. */
 static void many(void)
 {
     CUcontext context[70];
@@ -138,8 +125,7 @@ static void many(void)
     OK(cuMemFree(mine));
 }
 
-/* ---- wrong ---- */
-
+/* Blocks given to calls that are for other memory. */
 static void wrong(void)
 {
     CUdeviceptr p, piece;
@@ -202,6 +188,7 @@ static void stop(pthread_t t[THREADS])
         pthread_join(t[i], NULL);
 }
 
+/* A fork's child that does no CUDA ends as it likes, while threads of the parent allocate. */
 static void child(void)
 {
     pthread_t t[THREADS];
@@ -220,6 +207,7 @@ static void child(void)
     stop(t);
 }
 
+/* Main returns while threads allocate. */
 static void leave(void)
 {
     pthread_t t[THREADS];
@@ -234,6 +222,7 @@ static void ring(int unused)
     rung++;
 }
 
+/* A signal every 100 microseconds. */
 static void signals(void)
 {
     struct sigaction act = {.sa_handler = ring};
@@ -270,7 +259,8 @@ static void *share_cancelled(void *address)
     return NULL;
 }
 
-/* Deferred cancellation: a thread may end in any call of libc's that is a point of it. */
+/* Threads are cancelled while they allocate and share.  Deferred cancellation: a thread may end in any call
+ * of libc's that is a point of it. */
 static void cancel(void)
 {
     pthread_t t[THREADS];
@@ -304,8 +294,7 @@ static void cancel(void)
     stop(t);
 }
 
-/* ---- the driver, closed ---- */
-
+/* The driver is closed and opened again. */
 static void reopen(void)
 {
     for (int i = 0; i < 3; i++) {

@@ -2,11 +2,6 @@
 /*
  * prog_arena_mapped PART - what the arena maps, for whom and until when.  Under the shim with the arena only:
  * it asks how the memory is mapped.
- *
- *   peers      a second device reaches all of it, in whatever order that was asked for
- *   far        a free waits for that device, though nothing was ever allocated there
- *   exported   PyTorch's blocks that were exported are free when PyTorch frees them
- *   captures   captures that fail, or end in other ways, are over
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,6 +20,7 @@ static int reaches(int device, CUdeviceptr p)
     return flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
+/* A second device reaches all of it, in whatever order that was asked for. */
 static void peers(void)
 {
     CUcontext context[2];
@@ -59,7 +55,8 @@ static void peers(void)
     OK(cuMemFree(before));
 }
 
-/* Run with a failing second wait: of the first free, the one for the device that may reach the memory. */
+/* A free waits for that device, though nothing was ever allocated there. Run with a failing second wait: of
+ * the first free, the one for the device that may reach the memory. */
 static void far(void)
 {
     CUcontext context, other;
@@ -79,8 +76,7 @@ static void far(void)
     OK(cuMemFree(p));
 }
 
-/* ---- PyTorch's blocks, exported ---- */
-
+/* PyTorch's blocks that were exported are free when PyTorch frees them. */
 static void exported(void)
 {
     void *(*take)(ssize_t, int, CUstream) = dlsym(RTLD_DEFAULT, "vramscope_torch_malloc");
@@ -121,6 +117,7 @@ static void *end_elsewhere(void *stream)
     return NULL;
 }
 
+/* Captures that fail, or end in other ways, are over. */
 static void captures(void)
 {
     CUstream a, b;

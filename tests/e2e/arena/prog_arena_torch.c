@@ -1,15 +1,6 @@
 // link: cuda
 /*
  * prog_arena_torch.c - drives the functions that PyTorch is given as PyTorch does.  Under the shim only.
- *
- *      streams   blocks on several streams, used by others (record_stream), filled and read back
- *      threads   blocks that one thread allocates and another frees
- *      oom       more than there is, a fraction of it, and what is there afterwards
- *      fork      a child that frees its parent's blocks
- *      devices   two of them
- *      first     an allocation before there is a context
- *      uncached  cudaMalloc and cudaFree for each, as PyTorch without its cache
- *      plain     without the arena
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -67,6 +58,7 @@ static void fill(struct slot *b)
     OK(cuMemsetD32Async(b->p, b->word, b->size / 4, stream[b->stream]));
 }
 
+/* Blocks on several streams, used by others (record_stream), filled and read back. */
 static void test_streams(void)
 {
     static struct slot slots[SLOTS];
@@ -126,6 +118,7 @@ static void *thread(void *number)
     return NULL;
 }
 
+/* Blocks that one thread allocates and another frees. */
 static void test_threads(void)
 {
     pthread_t id[THREADS];
@@ -140,8 +133,7 @@ static void test_threads(void)
     check_stats();
 }
 
-/* ---- out of memory ---- */
-
+/* More than there is, a fraction of it, and what is there afterwards. */
 static void test_oom(void)
 {
     size_t free_bytes, total;
@@ -181,8 +173,7 @@ static void test_oom(void)
     give(p, 4 * MIB, NULL);
 }
 
-/* ---- the rest ---- */
-
+/* A child that frees its parent's blocks. */
 static void test_fork(void)
 {
     CUdeviceptr p = take(3 * MIB, NULL), q;
@@ -242,6 +233,7 @@ static void test_devices(void)
     check_stats();
 }
 
+/* An allocation before there is a context. */
 static void test_first(void)
 {
     CUcontext current;
@@ -293,29 +285,19 @@ static void test_plain(void)
 
 int main(int argc, char **argv)
 {
-    const char *what = argc > 1 ? argv[1] : "";
+    static const struct part parts[] = {{"streams", test_streams},   {"threads", test_threads},
+                                        {"oom", test_oom},           {"fork", test_fork},
+                                        {"devices", test_devices},   {"first", test_first},
+                                        {"uncached", test_uncached}, {"plain", test_plain}};
+    CHECK(argc == 2);
     find_functions();
-    if (!strcmp(what, "first")) {
-        test_first();
-    } else {
+    if (strcmp(argv[1], "first"))
         begin();
-        if (!strcmp(what, "streams"))
-            test_streams();
-        else if (!strcmp(what, "threads"))
-            test_threads();
-        else if (!strcmp(what, "oom"))
-            test_oom();
-        else if (!strcmp(what, "fork"))
-            test_fork();
-        else if (!strcmp(what, "devices"))
-            test_devices();
-        else if (!strcmp(what, "uncached"))
-            test_uncached();
-        else if (!strcmp(what, "plain"))
-            test_plain();
-        else
-            CHECK(!"which test?");
-    }
-    say();
-    return 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strcmp(argv[1], parts[i].name)) {
+            parts[i].play();
+            say();
+            return 0;
+        }
+    return 2;
 }

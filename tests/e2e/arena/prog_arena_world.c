@@ -1,17 +1,7 @@
 // link: cuda
 /*
- * prog_arena_world PART - memory among contexts, pools, threads, processes.
- *
- * What a program may rely on, whoever serves it:
- *   contexts   allocated in one context, freed and used in another; contexts that end
- *   race       the primary context is reset while other threads allocate and free
- *   fork       a child that inherits everything frees its parent's memory, while threads of that allocate
- *   late       blocks freed by a destructor that runs after main
- *   gone       the same, when the driver has shut down
- *   pools      the default pool by its names, another current pool, figures, trim
- *   streams    memory of one device used and freed in a stream of another
- *   short      everything cached is there for what the arena does not serve
- *   managed    managed and host memory
+ * prog_arena_world PART - memory among contexts, pools, threads, processes.  What a program may rely on,
+ * whoever serves it.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -34,8 +24,7 @@ static unsigned word_at(CUdeviceptr p)
     return word;
 }
 
-/* ---- contexts ---- */
-
+/* Allocated in one context, freed and used in another; contexts that end. */
 static void contexts(void)
 {
     CUcontext primary, other;
@@ -93,6 +82,7 @@ static void *churn(void *unused)
     return unused;
 }
 
+/* The primary context is reset while other threads allocate and free. */
 static void race(void)
 {
     pthread_t t[THREADS];
@@ -152,6 +142,7 @@ static void *spin(void *context)
     return NULL;
 }
 
+/* A child that inherits everything frees its parent's memory, while threads of that allocate. */
 static void forked(void)
 {
     pthread_t t[THREADS];
@@ -192,12 +183,14 @@ __attribute__((destructor)) static void free_late(void)
             CHECK(cuMemFree(late[i]) == answer);
 }
 
+/* Blocks freed by a destructor that runs after main. */
 static void after_main(void)
 {
     for (unsigned i = 0; i < 3; i++)
         OK(cuMemAlloc(&late[i], (i + 1) * 3 * MIB));
 }
 
+/* The same, when the driver has shut down. */
 static void after_the_driver(void)
 {
     after_main();
@@ -236,6 +229,7 @@ static void other_pool(CUmemoryPool normal)
     OK(cuMemFreeAsync(q, NULL));
 }
 
+/* The default pool by its names, another current pool, figures, trim. */
 static void pools(void)
 {
     CUmemoryPool pool;
@@ -262,8 +256,7 @@ static void pools(void)
     other_pool(pool);
 }
 
-/* ---- streams of another device ---- */
-
+/* Memory of one device used and freed in a stream of another. */
 static void streams(void)
 {
     CUcontext first, second;
@@ -300,7 +293,8 @@ static void fill_up(void)
         OK(cuMemFree(p[i]));
 }
 
-/* Each takes nearly all: what is cached must be given back first. */
+/* Everything cached is there for what the arena does not serve. Each takes nearly all: what is cached must be
+ * given back first. */
 static void is_short(void)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -344,6 +338,7 @@ static void is_short(void)
     IS(cuMemCreate(&handle, total * 2, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+/* Managed and host memory. */
 static void managed(void)
 {
     CUdeviceptr p;
