@@ -99,12 +99,13 @@ killed() { # MODE BLOCKS HOW
     [ "$status" = 137 ] || fail "status $status"
     recover_run
 }
-for how in kill wait; do
-    for blocks in 300 20000; do
-        slowly killed native $blocks $how
-        agrees
-        holds
-    done
+kills=("300 kill" "20000 wait")
+! in_full || kills+=("20000 kill" "300 wait")
+for kill in "${kills[@]}"; do
+    # shellcheck disable=SC2086 # two words
+    slowly killed native $kill
+    agrees
+    holds
 done
 
 # where its memory runs out, the same is told as where the driver serves: what it lived with, and what it gave up on
