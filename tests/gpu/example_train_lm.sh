@@ -1,23 +1,16 @@
 #!/bin/bash
 # example_train_lm.sh TREE OUT - the example on the GPU: its kernels compute what the CPU computes, and its recording adds up.
-set -u
-tree=$(realpath "$1") out=$2
-mkdir -p "$out"
+. "$(dirname "$0")/gpu.bash"
 if ! device=$("$tree/bin/train_lm" --device 2>"$out/device"); then
     echo "no GPU that train_lm can use: $(cat "$out/device")"
     exit 77
 fi
 text=$tree/share/vramscope/LICENSE
-failed=0
 check() { # check WHAT COMMAND...
     local what=$1
     shift
-    if "$@"; then
-        echo "ok    $what"
-    else
-        echo "FAIL  $what"
-        failed=1
-    fi
+    "$@"
+    verdict $? "$what"
 }
 echo "on $device"
 
@@ -68,8 +61,9 @@ print(next(iter(sorted(f for p in sys.path + site.getsitepackages() for f in glo
     export LCE_CUBLASLT
 fi
 if ! why=$("$tree/bin/train_lm" --device --loss fused 2>&1 >/dev/null); then
-    echo "skipped: the fused loss: $why"
-    exit $failed
+    skip "the fused loss: $why"
+    counted
+    exit
 fi
 rm -f "$out/fused.db"
 "$tree/bin/vramscope" run -o "$out/fused.db" -- "$tree/bin/train_lm" --batch 4096 --hidden 1024 --context 16 \
@@ -99,4 +93,4 @@ check "the fused run keeps to the bound that the naive run's report gives" bound
 "$tree/bin/vramscope" diff "$out/run.db" "$out/fused.db"
 "$tree/bin/vramscope" plot --overlay --labels=naive,fused "$out/run.db" "$out/fused.db" -o "$out/losses.gp"
 check "the overlay is written" test -s "$out/losses.gp"
-exit $failed
+counted

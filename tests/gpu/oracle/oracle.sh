@@ -5,20 +5,11 @@
 #
 # Every program runs alone, under the oracle, under vramscope (which gives the residual), and under both (which gives the comparison).
 # CUPTI itself may change what a program does, so output is compared with and without it. Only what is measured runs alone.
-set -u
-if [ $# -lt 2 ]; then
-    sed -n '2,5s/^# \{0,1\}//p' "$0"
-    exit 2
-fi
-tree=$(realpath "$1") out=$2 here=$(dirname "$(realpath "$0")")
+. "$(dirname "$0")/../gpu.bash"
 shift 2
 one_gpu="static_cudart torch_eager torch_expandable torch_async torch_graphs torch_graphs_async torch_offload jax_bfc
 jax_platform cupy_pools"
 read -r -a programs <<<"$(tr '\n' ' ' <<<"${*:-$one_gpu}")"
-mkdir -p "$out"
-out=$(realpath "$out")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 began=$SECONDS
 
 # Multicast objects are never made here: a mistake with them takes the whole machine.

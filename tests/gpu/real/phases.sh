@@ -3,12 +3,10 @@
 # history by a written rule (phases_rule.py). With two GPUs also DDP and FSDP2.
 #
 # DRY=1: on the CPU, with the hooks' own word in place of a recording (LIBRARY: what the hooks talk to).
-. "$(dirname "$0")/../gpu.bash"
-tree=$(realpath "$1") here=$(dirname "$(realpath "$0")")
-mkdir -p "$2"; out=$(realpath "$2"); shift 2
 python=${PYTHON:-python3}
-[ -n "${DRY:-}" ] || "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null ||
-    { echo "SKIP: no GPU or no PyTorch"; exit 77; }
+. "$(dirname "$0")/../gpu.bash"
+shift 2
+[ -n "${DRY:-}" ] || need
 export tree here out python HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 cd "$out" || exit 1
 
@@ -49,4 +47,4 @@ printf '%s\n' "${programs[@]}" | xargs -P "${JOBS:-5}" -I{} bash -c 'one {}' || 
 if [ -z "${DRY:-}" ] && [ "$("$python" -c 'import torch; print(torch.cuda.device_count())')" -ge 2 ]; then
     printf '%s\n' ddp fsdp2 | xargs -P 2 -I{} bash -c 'both {}' || failed=1
 fi
-exit $failed
+exit "$failed"
