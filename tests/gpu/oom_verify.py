@@ -4,21 +4,11 @@ import sqlite3
 import subprocess
 import sys
 
-FAILED = 0
-
-
-def check(good, what):
-    global FAILED
-    FAILED += not good
-    print(("ok   " if good else "FAIL ") + what)
-
-
-def equal(ours, theirs, what):
-    check(ours == theirs, f"{what}: database {ours}, program {theirs}")
-
+import verify
+from verify import check, equal, one
 
 def counter(db, name):
-    return db.execute("SELECT ifnull(sum(value), 0) FROM counter WHERE name = ?", (name,)).fetchone()[0]
+    return one(db, "SELECT ifnull(sum(value), 0) FROM counter WHERE name = ?", name)
 
 
 def same_blocks(db, seq, facts):
@@ -56,13 +46,13 @@ def framework(db, row, facts, oom, mode):
 
 def malloc_async(db, row, facts):
     check(row["op"] == 1, "the driver's refusal reached the program")
-    held = db.execute("SELECT ifnull(sum(size_bytes), 0) FROM live_at_oom WHERE oom_seq = ? AND category = 'direct pool'", (row["seq"],)).fetchone()[0]
+    held = one(db, "SELECT ifnull(sum(size_bytes), 0) FROM live_at_oom WHERE oom_seq = ? AND category = 'direct pool'", row["seq"])
     equal(held, facts["allocated"], "live set, bytes out of the pool")
 
 
 def fitted(db, how, mode):
     """The allocator found room in the end; expandable segments join what they have cached, and then the driver refuses nothing."""
-    equal(db.execute("SELECT count(*) FROM oom").fetchone()[0], 0, "out-of-memory that reached the program")
+    equal(one(db, "SELECT count(*) FROM oom"), 0, "out-of-memory that reached the program")
     refused, absorbed = counter(db, "driver_out_of_memory"), counter(db, "driver_out_of_memory_absorbed")
     check(refused == absorbed, f"{refused} refusals, {absorbed} of them absorbed")
     joined = how == "cached" and mode == "expandable"
@@ -79,7 +69,7 @@ def main():
         return
     cursor = db.execute("SELECT * FROM oom WHERE role & 2 AND device = 0")
     row = dict(zip([c[0] for c in cursor.description], cursor.fetchone()))
-    equal(db.execute("SELECT sum(size_bytes) FROM live_at_oom WHERE oom_seq = ?", (row["seq"],)).fetchone()[0],
+    equal(one(db, "SELECT sum(size_bytes) FROM live_at_oom WHERE oom_seq = ?", row["seq"]),
           row["framework_bytes"] + row["direct_bytes"], "live set, against the totals")
     if mode == "async":
         malloc_async(db, row, facts)
@@ -91,4 +81,4 @@ def main():
 
 
 main()
-sys.exit(FAILED > 0)
+sys.exit(verify.FAILED > 0)

@@ -8,6 +8,10 @@ import sqlite3
 import subprocess
 import sys
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import verify  # noqa: E402
+from verify import check, equal, one  # noqa: E402
+
 MiB = 1 << 20
 GiB = 1 << 30
 LEFT = 24 * GiB  # for torch
@@ -37,32 +41,23 @@ def play(path):
     print(facts["words"], facts["blocks"])
 
 
-def check(path, facts_path, tree):
+def compare(path, facts_path, tree):
     with open(facts_path) as file:
         facts = json.load(file)
     db = sqlite3.connect(path)
-    failed = 0
-
-    def one(sql):
-        return db.execute(sql).fetchone()[0]
-
-    def equal(what, ours, theirs):
-        nonlocal failed
-        failed += ours != theirs
-        print("ok  " if ours == theirs else "FAIL", f"{what}: recorded {ours}, torch and the program {theirs}")
 
     def peak(kind):
-        return one(f"SELECT peak_bytes FROM peak WHERE device = 0 AND kind = '{kind}'")
+        return one(db, f"SELECT peak_bytes FROM peak WHERE device = 0 AND kind = '{kind}'")
 
-    equal("peak allocated", peak("allocated"), facts["max_allocated"] + facts["ballast"])
-    equal("peak direct", peak("direct"), facts["ballast"])
-    equal("peak of the framework's blocks", peak("framework"), facts["max_allocated"])
-    equal("reserved by the framework at the end", one("SELECT end_bytes FROM peak WHERE device = 0 AND kind = 'managed_reserved'"), facts["reserved"])
-    equal("at the out-of-memory: allocated", one("SELECT framework_bytes FROM oom WHERE role & 2"), facts["allocated"])
-    equal("at the out-of-memory: direct", one("SELECT direct_bytes FROM oom WHERE role & 2"), facts["ballast"])
-    equal("at the out-of-memory: reserved by the framework", one("SELECT managed_reserved_bytes FROM oom WHERE role & 2"), facts["reserved"])
-    equal("mismatches with torch's totals", one("SELECT count(*) FROM mismatch"), 0)
-    equal("allocations seen as direct first", one("SELECT count(*) FROM event WHERE op = 'reclassify'"), 0)
+    equal(peak("allocated"), facts["max_allocated"] + facts["ballast"], "peak allocated")
+    equal(peak("direct"), facts["ballast"], "peak direct")
+    equal(peak("framework"), facts["max_allocated"], "peak of the framework's blocks")
+    equal(one(db, "SELECT end_bytes FROM peak WHERE device = 0 AND kind = 'managed_reserved'"), facts["reserved"], "reserved by the framework at the end")
+    equal(one(db, "SELECT framework_bytes FROM oom WHERE role & 2"), facts["allocated"], "at the out-of-memory: allocated")
+    equal(one(db, "SELECT direct_bytes FROM oom WHERE role & 2"), facts["ballast"], "at the out-of-memory: direct")
+    equal(one(db, "SELECT managed_reserved_bytes FROM oom WHERE role & 2"), facts["reserved"], "at the out-of-memory: reserved by the framework")
+    equal(one(db, "SELECT count(*) FROM mismatch"), 0, "mismatches with torch's totals")
+    equal(one(db, "SELECT count(*) FROM event WHERE op = 'reclassify'"), 0, "allocations seen as direct first")
     text = subprocess.run([os.path.join(tree, "bin", "vramscope"), "report", "--json", path], capture_output=True, text=True)
     oom = json.loads(text.stdout)["files"][0]["out_of_memory"]
     rest = oom["residual_and_other_processes_bytes"]
@@ -70,12 +65,10 @@ def check(path, facts_path, tree):
         rest = oom["residual_bytes"] + oom["other_processes_bytes"]
     print("     given for the request and taken back", oom["given_back_bytes"], "residual", oom["residual_bytes"], "others", oom["other_processes_bytes"],
           "both", oom["residual_and_other_processes_bytes"])
-    equal("reserved + given back + the rest + free", oom["reserved_bytes"] + oom["given_back_bytes"] + rest + oom["driver_free_bytes"], facts["total"])
-    if oom["other_processes_bytes"] is None or oom["other_processes_bytes"] > 64 * MiB:
-        failed += 1
-        print("FAIL other processes:", oom["other_processes_bytes"], "on a GPU that has none")
-    return failed
+    equal(oom["reserved_bytes"] + oom["given_back_bytes"] + rest + oom["driver_free_bytes"], facts["total"], "reserved + given back + the rest + free")
+    check(oom["other_processes_bytes"] is not None and oom["other_processes_bytes"] <= 64 * MiB, f"other processes: {oom['other_processes_bytes']}, on a GPU that has none")
+    return verify.FAILED
 
 
 if __name__ == "__main__":
-    sys.exit(play(sys.argv[2]) if sys.argv[1] == "play" else min(check(*sys.argv[2:]), 1))
+    sys.exit(play(sys.argv[2]) if sys.argv[1] == "play" else compare(*sys.argv[2:]) > 0)

@@ -6,6 +6,10 @@ import subprocess
 import sys
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import verify  # noqa: E402
+from verify import check, one  # noqa: E402
+
 
 def jax(path):
     import jax
@@ -46,41 +50,32 @@ def cupy(path):
 keep = []  # alive to the end
 
 
-def check(path, facts_path, tree):
+def compare(path, facts_path, tree):
     with open(facts_path) as file:
         facts = json.load(file)
     db = sqlite3.connect(path)
-    failed = 0
-
-    def say(good, what):
-        nonlocal failed
-        failed += not good
-        print("ok  " if good else "FAIL", what)
-
-    def one(sql):
-        return db.execute(sql).fetchone()[0]
 
     def peak(kind, column="peak_bytes"):
-        return one(f"SELECT {column} FROM peak WHERE device = 0 AND kind = '{kind}'")
+        return one(db, f"SELECT {column} FROM peak WHERE device = 0 AND kind = '{kind}'")
 
     held = peak("unknown_use")
-    say(held and (facts["held"] is None or held == facts["held"]), f"held by the pool: recorded {held}, {facts['pool']} says {facts['held']}")
-    say(peak("allocated") is None, f"peak allocated is unknown: {peak('allocated')}; known of it {peak('allocated', 'known_bytes')}")
+    check(held and (facts["held"] is None or held == facts["held"]), f"held by the pool: recorded {held}, {facts['pool']} says {facts['held']}")
+    check(peak("allocated") is None, f"peak allocated is unknown: {peak('allocated')}; known of it {peak('allocated', 'known_bytes')}")
     beside = dict(db.execute("SELECT ifnull(owner, 'unknown'), sum(size_bytes) FROM live_at_peak WHERE device = 0 GROUP BY 1"))
-    say(all(name.startswith(("libcublas", "libcudnn")) for name in beside), f"known at the peak, beside the pool: {beside or 'nothing'}")
-    say(peak("reserved") >= held, f"peak reserved {peak('reserved')}")
-    say(one("SELECT count(*) FROM timeline WHERE device = 0 AND allocated_bytes IS NOT NULL") == 0, "no curve of allocated is made up")
+    check(all(name.startswith(("libcublas", "libcudnn")) for name in beside), f"known at the peak, beside the pool: {beside or 'nothing'}")
+    check(peak("reserved") >= held, f"peak reserved {peak('reserved')}")
+    check(one(db, "SELECT count(*) FROM timeline WHERE device = 0 AND allocated_bytes IS NOT NULL") == 0, "no curve of allocated is made up")
     rows = db.execute("SELECT text, used_bytes, peak_bytes, held_bytes FROM pool_use JOIN string ON string.id = pool ORDER BY t_ns").fetchall()
-    say(len(rows) > 5, f"{len(rows)} answers of {facts['pool']}")
+    check(len(rows) > 5, f"{len(rows)} answers of {facts['pool']}")
     last = rows[-1] if rows else (None, None, None, None)
-    say(last[0] == facts["pool"] and last[1] == facts["used"], f"in use at the end: recorded {last[1]}, {facts['pool']} says {facts['used']}")
-    say(last[2] == facts["peak"], f"the most in use: recorded {last[2]}, {facts['pool']} says {facts['peak']}")
+    check(last[0] == facts["pool"] and last[1] == facts["used"], f"in use at the end: recorded {last[1]}, {facts['pool']} says {facts['used']}")
+    check(last[2] == facts["peak"], f"the most in use: recorded {last[2]}, {facts['pool']} says {facts['peak']}")
     most = max((row[1] for row in rows), default=0)
-    say(facts["peak"] is None or most <= facts["peak"], f"the most that was seen in use: {most}")
+    check(facts["peak"] is None or most <= facts["peak"], f"the most that was seen in use: {most}")
     report = subprocess.run([os.path.join(tree, "bin", "vramscope"), "report", "--all", path], capture_output=True, text=True)
-    say("unknown" in report.stdout and facts["pool"] in report.stdout, "the report names the pool, and says that its use is unknown")
-    return failed
+    check("unknown" in report.stdout and facts["pool"] in report.stdout, "the report names the pool, and says that its use is unknown")
+    return verify.FAILED
 
 
 if __name__ == "__main__":
-    sys.exit(min(check(*sys.argv[2:]), 1) if sys.argv[1] == "check" else {"jax": jax, "cupy": cupy}[sys.argv[1]](sys.argv[2]))
+    sys.exit(compare(*sys.argv[2:]) > 0 if sys.argv[1] == "check" else {"jax": jax, "cupy": cupy}[sys.argv[1]](sys.argv[2]))
