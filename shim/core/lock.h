@@ -41,7 +41,9 @@
     X(CONTEXTS, "arena/cuda/contexts.c", "the driver, about primary contexts")                               \
     X(CAPTURES, "arena/cuda/captures.c", "nothing")                                                          \
     X(IMPORTS, "arena/share/imports.c", "nothing")                                                           \
-    X(FOREIGN, "arena/torch/foreign.c", "nothing")
+    X(FOREIGN, "arena/torch/foreign.c", "nothing")                                                           \
+    X(LIMIT, "limit/limit.c", "NVML and the driver, for a figure")                                           \
+    X(NVML, "sample/nvml.c", "NVML")
 
 /* 0 is no place: a lock whose memory was wiped in a child of fork has it, and one that only tests make. */
 enum vs_lock_place {

@@ -13,7 +13,7 @@
 
 #include "log.h"
 
-enum type { TEXT, LABELS, ENUM, FLAG, COUNT, BYTES, MS };
+enum type { TEXT, LABELS, LIMITS, ENUM, FLAG, COUNT, BYTES, MS };
 
 struct option {
     enum type type;
@@ -181,7 +181,7 @@ static bool in_range(const char *help, uint64_t n)
     return n >= low && n <= high;
 }
 
-static bool parse_bytes(const char *value, uint64_t *out)
+bool vs_option_bytes(const char *value, uint64_t *out)
 {
     const char *unit;
     if (!parse_number(value, out, &unit))
@@ -195,10 +195,65 @@ static bool parse_bytes(const char *value, uint64_t *out)
     return !__builtin_mul_overflow(*out, UINT64_C(1) << (10 * (letter - letters + 1)), out);
 }
 
+/* ---- limits ---- */
+
+#define SIZE_MOST 31 /* characters of a size */
+
+static const char *take_size(const char *text, size_t length, uint64_t *bytes)
+{
+    char size[SIZE_MOST + 1];
+    if (length > SIZE_MOST)
+        return "a limit is a size such as 20GiB";
+    memcpy(size, text, length);
+    size[length] = 0;
+    return vs_option_bytes(size, bytes) && *bytes != 0 ? NULL : "a limit is a size such as 20GiB";
+}
+
+/* "1:30GiB" */
+static const char *take_device(const char *text, size_t length, uint64_t bytes[VS_LIMITED_DEVICES])
+{
+    size_t digits = strspn(text, "0123456789");
+    unsigned device = 0;
+    if (digits == 0 || digits > 2 || text[digits] != ':')
+        return "limits of several devices are DEVICE:SIZE,DEVICE:SIZE";
+    for (size_t i = 0; i < digits; i++)
+        device = device * 10 + (unsigned)(text[i] - '0');
+    if (device >= VS_LIMITED_DEVICES)
+        return "devices are numbered from 0 to 63";
+    if (bytes[device] != 0)
+        return "a device has two limits";
+    return take_size(text + digits + 1, length - digits - 1, &bytes[device]);
+}
+
+const char *vs_device_limits(const char *list, uint64_t bytes[VS_LIMITED_DEVICES])
+{
+    const char *wrong = NULL;
+    memset(bytes, 0, VS_LIMITED_DEVICES * sizeof *bytes);
+    if (*list != 0 && strpbrk(list, ",:") == NULL) {
+        wrong = take_size(list, strlen(list), &bytes[0]);
+        for (int i = 1; i < VS_LIMITED_DEVICES; i++)
+            bytes[i] = bytes[0];
+        return wrong;
+    }
+    while (*list != 0 && wrong == NULL) {
+        size_t length = strcspn(list, ",");
+        wrong = take_device(list, length, bytes);
+        list += length;
+        list += *list == ',';
+    }
+    return wrong;
+}
+
 static bool parse_labels(const char *value, const char **out)
 {
     size_t at;
     return !vs_labels_wrong(value, &at) && (*out = keep(value)) != NULL;
+}
+
+static bool parse_limits(const char *value, const char **out)
+{
+    uint64_t bytes[VS_LIMITED_DEVICES];
+    return vs_device_limits(value, bytes) == NULL && (*out = keep(value)) != NULL;
 }
 
 static bool parse(const struct option *o, const char *value, struct vs_options *options)
@@ -210,12 +265,14 @@ static bool parse(const struct option *o, const char *value, struct vs_options *
         return (*(const char **)field = keep(value)) != NULL;
     case LABELS:
         return parse_labels(value, field);
+    case LIMITS:
+        return parse_limits(value, field);
     case ENUM:
         return parse_enum(o->help, value, field);
     case FLAG:
         return parse_flag(value, field);
     case BYTES:
-        return parse_bytes(value, field);
+        return vs_option_bytes(value, field);
     case COUNT:
     case MS:
         return parse_number(value, field, &end) && (*end == 0 || (o->type == MS && strcmp(end, "ms") == 0)) &&
@@ -249,6 +306,8 @@ static const char *allowed(const struct option *o)
         return "a shorter text";
     case LABELS:
         return "labels";
+    case LIMITS:
+        return "a size, or sizes by device";
     case ENUM:
         break;
     }

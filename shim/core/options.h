@@ -9,6 +9,7 @@
 
 #define VS_OPTION_TYPE_TEXT   const char *
 #define VS_OPTION_TYPE_LABELS const char *
+#define VS_OPTION_TYPE_LIMITS const char *
 #define VS_OPTION_TYPE_ENUM   unsigned
 #define VS_OPTION_TYPE_FLAG   bool
 #define VS_OPTION_TYPE_COUNT  uint64_t
@@ -31,6 +32,9 @@ extern struct vs_options vs_options;
 /* Reads every option from ENVIRONMENT ("NAME=value" strings, NULL last); texts are copied.  An invalid value
  * is replaced by the default.  Allocates nothing and prints nothing: safe before libc's own constructors. */
 void vs_options_load(char *const environment[]);
+
+/* Reads bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB. */
+bool vs_option_bytes(const char *value, uint64_t *out);
 
 /* Whether the option NAME takes VALUE. */
 bool vs_option_takes(const char *name, const char *value);
@@ -77,5 +81,15 @@ struct vs_launch {
 };
 
 struct vs_launch vs_launch(void);
+
+/* ---- limits: how much of each device ----
+ *
+ * "20GiB" of all, or "0:20GiB,1:30GiB" by the device's number in the process. */
+
+#define VS_LIMITED_DEVICES 64
+
+/* Sets BYTES of each device, 0 where it has no limit.  NULL, or what is wrong with LIST (BYTES is then
+ * undefined). */
+const char *vs_device_limits(const char *list, uint64_t bytes[VS_LIMITED_DEVICES]);
 
 #endif

@@ -18,6 +18,8 @@ _Atomic(void *) vs_call_table[VS_CALL_END];
 /* Functions of a provider that replace the driver's, written before the look-up; the driver's own, written
  * together with the table; and those of interposers, which come between the two. */
 static void *override[VS_API_END];
+/* Those that stand below them, of the limit on a device's memory (limit/). */
+static void *beneath[VS_API_END];
 static _Atomic(void *) own_table[VS_API_END], interposed[VS_API_END], pass[VS_API_END];
 
 /* The driver that was found: its mapped range, and a handle that keeps it loaded as long as we point into
@@ -72,7 +74,17 @@ void vs_override(enum vs_api api, void *function)
     override[api] = function;
 }
 
+void vs_put_beneath(enum vs_api api, void *function)
+{
+    beneath[api] = function;
+}
+
 void *vs_real_under(enum vs_api api)
+{
+    return beneath[api] != NULL && vs_driver_own(api) != NULL ? beneath[api] : vs_real_beneath(api);
+}
+
+void *vs_real_beneath(enum vs_api api)
 {
     void *own = vs_driver_own(api);
     return vs_interposed(api) == NULL ? own : atomic_load(&pass[api]);

@@ -130,6 +130,10 @@ static inline void *vs_real_of(enum vs_api api)
 void vs_override(enum vs_api api, void *function);
 /* The function that was replaced: the driver's own, or that of an interposer behind us. */
 void *vs_real_under(enum vs_api api);
+/* Likewise, below what vs_override puts there: for what must see each call that reaches the driver, a
+ * provider's among them.  FUNCTION finds by vs_real_beneath what it stands for. */
+void vs_put_beneath(enum vs_api api, void *function);
+void *vs_real_beneath(enum vs_api api);
 /* The driver's own function, whatever else is called in its place; NULL before the driver was found. */
 void *vs_driver_own(enum vs_api api);
 /* The driver has FUNCTION for API, which it does not export. */
@@ -222,6 +226,8 @@ void vs_uncovered_to_journal(void);
     X(cuMemUnmap, 2, (CUdeviceptr, address, size_t, size))                                                   \
     X(cuMemSetAccess, 4, (CUdeviceptr, address, size_t, size, const CUmemAccessDesc *, list, size_t, count)) \
     X(cuMemRelease, 1, (CUmemGenericAllocationHandle, handle))                                               \
+    X(cuDeviceGetCount, 1, (int *, count))                                                                   \
+    X(cuMemAdvise, 4, (CUdeviceptr, address, size_t, size, CUmem_advise, advice, CUdevice, device))          \
     X(cuMemExportToShareableHandle, 4,                                                                       \
       (void *, out, CUmemGenericAllocationHandle, handle, CUmemAllocationHandleType, type,                   \
        unsigned long long, flags))                                                                           \

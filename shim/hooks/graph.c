@@ -42,12 +42,14 @@ struct reading {
     struct node *at; /* room for NODES_MAX, the caller's */
     uint32_t n;
     uint64_t devices; /* bit per device whose memory is involved */
+    uint64_t bytes;   /* of all allocations, as if none were freed before the others */
     uint64_t beyond;  /* memory nodes that had no room, graphs that could not be read */
 };
 
 struct vs_graph_exec {
     size_t mapped;    /* bytes of this entry */
     uint64_t devices; /* bit per device whose memory is involved */
+    uint64_t bytes;   /* that a launch allocates of them at the most */
     uint64_t flags;
     uint32_t count;
     struct survivor {
@@ -71,8 +73,10 @@ static void read_alloc(struct reading *r, CUgraphNode node)
         return;
     int id;
     bool on_device = vs_on_device(&params.poolProps.location, &id) && id >= 0 && id < 64;
-    if (on_device)
+    if (on_device) {
         r->devices |= UINT64_C(1) << id;
+        r->bytes += params.bytesize;
+    }
     r->at[r->n] = (struct node){.address = params.dptr,
                                 .size = params.bytesize,
                                 .order = r->n,
@@ -201,7 +205,8 @@ static void keep(CUgraphExec exec, const struct reading *r, uint64_t flags)
         vs_graph_not_followed(r->n != 0 ? r->n : 1);
         return;
     }
-    *entry = (struct vs_graph_exec){.mapped = bytes, .devices = r->devices, .flags = flags, .count = r->n};
+    *entry = (struct vs_graph_exec){
+        .mapped = bytes, .devices = r->devices, .bytes = r->bytes, .flags = flags, .count = r->n};
     for (uint32_t i = 0; i < r->n; i++)
         entry->at[i] = (struct survivor){r->at[i], VS_SEQ_NONE};
     atomic_store_explicit(&s->entry, entry, memory_order_release);
@@ -234,6 +239,7 @@ void vs_graph_sample(int device)
     /* relaxed: as in pool.c, the next sample corrects figures that two threads record in the wrong order */
     if (atomic_exchange_explicit(&reserved[device], now, memory_order_relaxed) == now)
         return;
+    vs_cost_unknown();
     vs_drv_cuDeviceGetGraphMemAttribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used);
     vs_place_announce(device);
     if (vs_event(VS_OP_POOL_RESERVED, VS_SPACE_GRAPH, (struct vs_place){(int8_t)device, 0},
@@ -349,6 +355,12 @@ uint64_t vs_graph_devices(CUgraphExec exec)
 {
     struct vs_graph_exec *entry = entry_of(exec);
     return entry != NULL ? entry->devices : 0;
+}
+
+uint64_t vs_graph_bytes(CUgraphExec exec)
+{
+    struct vs_graph_exec *entry = entry_of(exec);
+    return entry != NULL ? entry->bytes : 0;
 }
 
 void vs_after_graph_destroy(CUgraphExec exec, uint64_t devices, CUresult status)

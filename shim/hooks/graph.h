@@ -66,6 +66,8 @@ struct vs_launch vs_before_graph_launch(enum vs_api api, CUgraphExec exec, CUstr
 void vs_after_graph_launch(const struct vs_launch *launch, CUresult status);
 void vs_after_graph_upload(CUgraphExec exec);
 uint64_t vs_graph_devices(CUgraphExec exec);
+/* What a launch allocates at the most, if no allocation of it lies where another was freed. */
+uint64_t vs_graph_bytes(CUgraphExec exec);
 void vs_after_graph_destroy(CUgraphExec exec, uint64_t devices, CUresult status);
 
 /* Records the memory that DEVICE's graphs have reserved, if it has changed. */

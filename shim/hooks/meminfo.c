@@ -52,6 +52,16 @@ bool vs_query_free(uint64_t *bytes)
     return known;
 }
 
+/* What of FREE bytes this process may have: vs_real_under has what a limit leaves of them (limit/). */
+static uint64_t within_limit(uint64_t free)
+{
+    CUresult (*info)(size_t *, size_t *) = vs_real_under(VS_API_cuMemGetInfo_v2);
+    struct meminfo m = {free, 0};
+    if (info == vs_real_beneath(VS_API_cuMemGetInfo_v2) || info(&m.free, &m.total) != CUDA_SUCCESS)
+        return free;
+    return m.free < free ? m.free : free;
+}
+
 /* Samples the driver's free bytes on the host's own thread; returns the device, VS_DEVICE_UNKNOWN if there
  * is
  * no answer. */
@@ -61,8 +71,8 @@ static int sample_here(enum vs_sample_source source)
     struct vs_place place = vs_place_current();
     if (place.device == VS_DEVICE_UNKNOWN || !query_meminfo(&m))
         return VS_DEVICE_UNKNOWN;
-    vs_event(VS_OP_SAMPLE, VS_SPACE_NONE, place, source == VS_SAMPLE_OOM ? m.free : 0, m.total - m.free,
-             source, 0, CUDA_SUCCESS);
+    vs_event(VS_OP_SAMPLE, VS_SPACE_NONE, place, source == VS_SAMPLE_OOM ? within_limit(m.free) : 0,
+             m.total - m.free, source, 0, CUDA_SUCCESS);
     return place.device;
 }
 
@@ -199,8 +209,11 @@ static bool moves_device_memory(uint8_t op, uint8_t space)
     }
 }
 
+_Atomic uint64_t vs_cost_calls;
+
 uint64_t vs_cost_end(const struct vs_cost *cost)
 {
+    vs_cost_unknown();
     if (cost->device == VS_DEVICE_UNKNOWN || cost->spent)
         return VS_BYTES_UNKNOWN;
     uint64_t bytes = moved(cost);

@@ -53,6 +53,14 @@ struct vs_cost vs_cost_begin(void);
 struct vs_cost vs_cost_begin_once(vs_first first);
 /* On DEVICE, where the call makes the context. */
 struct vs_cost vs_cost_begin_on(int device);
+/* How many calls ended that may have taken memory of which they do not say how much (contexts, code, streams,
+ * pools that grow). */
+extern _Atomic uint64_t vs_cost_calls;
+/* One more.  Release: who sees the count asks the driver for a figure that has the call's memory. */
+static inline void vs_cost_unknown(void)
+{
+    atomic_fetch_add_explicit(&vs_cost_calls, 1, memory_order_release);
+}
 /* The change of the driver's figure in bytes (two's complement); VS_BYTES_UNKNOWN: not known. */
 uint64_t vs_cost_end(const struct vs_cost *cost);
 /* The cost of the process's first context on DEVICE, queried after it was made and the recording has begun:

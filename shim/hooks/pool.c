@@ -112,6 +112,7 @@ static void sample(CUmemoryPool pool, int8_t device)
     struct slot *s = slot_of(pool);
     if (s != NULL && atomic_exchange_explicit(&s->reserved, reserved, memory_order_relaxed) == reserved)
         return;
+    vs_cost_unknown();
     vs_drv_cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
     if (!record_reserved(pool, device, reserved, used) && s != NULL) /* to be recorded at the next chance */
         atomic_store_explicit(&s->reserved, UINT64_MAX, memory_order_relaxed);

@@ -19,6 +19,7 @@
 #include "hooks/meminfo.h"
 #include "hooks/provided.h"
 #include "hooks/symbols/symbols.h"
+#include "limit/limit.h"
 #include "core/hot.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -175,6 +176,8 @@ static __attribute__((constructor)) void init(int argc, char **argv, char **envi
     if (vs_options.help)
         vs_options_print();
     install_provider();
+    vs_limit_install();
+    vs_nvml_stand_in = *vs_options.limit ? vs_limit_nvml : NULL;
     vs_hooks_init();
     if (vs_hooks_late()) /* loaded by the driver as its injection library, or by NVTX: see injection.c */
         atomic_store_explicit(&vs_recording->state, VS_RECORDING_OFF, memory_order_relaxed);

@@ -104,6 +104,7 @@ static bool open_writer(struct drain *d)
         .boot_id = vs_journal_fact(d->j, "boot_id"),
         .command = vs_journal_fact(d->j, "command"),
         .labels = vs_journal_fact(d->j, "labels"),
+        .limit = vs_journal_fact(d->j, VS_FACT_LIMIT),
         .pid = getpid(),
         .rank = fact_number(d->j, "rank"),
         .local_rank = fact_number(d->j, "local_rank"),

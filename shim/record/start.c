@@ -74,6 +74,8 @@ static void describe(struct vs_journal *j)
     vs_journal_set_fact(j, VS_FACT_CAME_TO_EXIT, "0");
     if (*vs_options.labels)
         vs_journal_set_fact(j, "labels", vs_options.labels);
+    if (*vs_options.limit)
+        vs_journal_set_fact(j, VS_FACT_LIMIT, vs_options.limit);
     if (*vs_options.dry)
         vs_journal_set_fact(j, VS_FACT_DRY, vs_options.dry);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/contracts.h"
+#include "core/lock.h"
 
 #define PROCESSES_MAX 1024
 #define NOT_AVAILABLE UINT64_MAX
@@ -41,8 +42,12 @@ static struct {
     int (*memory)(vs_nvml_device, struct memory *);
 } nvml;
 
-bool vs_nvml_load(void)
+static struct vs_lock lock = VS_LOCK(NVML); /* of the lists below, and of what was loaded */
+
+static bool load(void)
 {
+    if (nvml.init)
+        return true;
     void *lib = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!lib)
         return false;
@@ -51,7 +56,18 @@ bool vs_nvml_load(void)
     *(void **)&nvml.compute = dlsym(lib, "nvmlDeviceGetComputeRunningProcesses_v3");
     *(void **)&nvml.graphics = dlsym(lib, "nvmlDeviceGetGraphicsRunningProcesses_v3");
     *(void **)&nvml.memory = dlsym(lib, "nvmlDeviceGetMemoryInfo_v2");
-    return nvml.init && nvml.by_uuid && nvml.compute && nvml.init() == 0;
+    if (nvml.init && nvml.by_uuid && nvml.compute && nvml.init() == 0)
+        return true;
+    nvml.init = NULL;
+    return false;
+}
+
+bool vs_nvml_load(void)
+{
+    vs_lock_take(&lock);
+    bool loaded = load();
+    vs_lock_give(&lock);
+    return loaded;
 }
 
 vs_nvml_device vs_nvml_find(const uint8_t uuid[16])
@@ -133,7 +149,7 @@ static bool is_here(unsigned pid)
  * are here: among the host's pids there is another one for this process. */
 static bool are_ours(const struct list *l)
 {
-    static unsigned strange; /* lists in a row; the sampler's thread alone asks */
+    static unsigned strange; /* lists in a row */
     unsigned i = 0;
     if (vs_contract_state(VS_CONTRACT_NVML) == VS_CONTRACT_BROKEN)
         return false;
@@ -187,18 +203,27 @@ static enum listing add_lists(vs_nvml_device device, struct vs_used *u)
     return graphics == WITH_BYTES || graphics == WITHOUT_BYTES ? graphics : compute;
 }
 
-struct vs_used vs_nvml_used(vs_nvml_device device, bool *listed)
+static struct vs_used used_of(vs_nvml_device device, bool *listed)
 {
     struct vs_used u = {VS_BYTES_UNKNOWN, VS_BYTES_UNKNOWN, false};
     struct memory memory = {.version = MEMORY_VERSION};
-    if (!device)
-        return u;
     enum listing listing = add_lists(device, &u);
     if (listing == NOT_IN_IT && *listed)
         u.process = 0;
     *listed = *listed || listing == WITH_BYTES;
     if (u.process == VS_BYTES_UNKNOWN && nvml.memory && nvml.memory(device, &memory) == 0)
         u.device = memory.used;
+    return u;
+}
+
+struct vs_used vs_nvml_used(vs_nvml_device device, bool *listed)
+{
+    struct vs_used u = {VS_BYTES_UNKNOWN, VS_BYTES_UNKNOWN, false};
+    if (!device)
+        return u;
+    vs_lock_take(&lock);
+    u = used_of(device, listed);
+    vs_lock_give(&lock);
     return u;
 }
 
@@ -213,6 +238,11 @@ static bool lists_another(list_function *function, vs_nvml_device device)
 
 bool vs_nvml_others(vs_nvml_device device)
 {
-    return !device || lists_another(nvml.compute, device) ||
-           (nvml.graphics && lists_another(nvml.graphics, device));
+    if (!device)
+        return true;
+    vs_lock_take(&lock);
+    bool others =
+        lists_another(nvml.compute, device) || (nvml.graphics && lists_another(nvml.graphics, device));
+    vs_lock_give(&lock);
+    return others;
 }

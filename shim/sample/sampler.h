@@ -93,7 +93,8 @@ void vs_sampler_last_look(struct vs_recording *r);
 /* Answers the waiting queries, by LOOK (query.c). */
 void vs_sampler_answer(struct vs_recording *r, struct vs_used (*look)(int device));
 
-/* ---- NVML (nvml.c): only the sampler's thread calls it ---- */
+/* ---- NVML (nvml.c): one thread at a time is inside, the sampler's or, under a limit, one of the host's
+ * (limit/figure.c) ---- */
 
 typedef void *vs_nvml_device;
 

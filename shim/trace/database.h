@@ -92,6 +92,7 @@ struct vs_database {
     /* the row of `process`; unknown numbers are INT32_MIN, unknown texts NULL */
     const char *host, *boot_id, *command;
     const char *labels; /* that a user gave the run (core/options.h); NULL: none */
+    const char *limit;  /* VRAMSCOPE_LIMIT; NULL: none */
     int32_t pid, rank, local_rank, world_size;
     int simulated;            /* process.simulated */
     const char *journal_path; /* written to meta of a new database */

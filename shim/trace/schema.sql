@@ -63,6 +63,7 @@
 -- or left without them, absent = unknown), thinned_from_seq (absent, or: from where on there was no room for each event's row although everything
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live).
 -- label.NAME, with its value: what the user calls the run by (VRAMSCOPE_LABELS, `vramscope run --label`), absent where nobody gave it a label.
+-- limit: the most that the process got of each device, as VRAMSCOPE_LIMIT (`vramscope run --limit`) said it; absent: none.
 -- contract.NAME: view contract.
 -- dry: of a dry run, what it stands for: gpu=KEY,bytes=N (of memory),steps=N|all,values=first|second (which assumptions about what only a GPU computes), skew, keep, overflow as given.
 -- Where a program imported PyTorch: torch_version, torch_alloc_conf (PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, whichever it read), torch_memory_fraction (of that; absent: none),

@@ -21,6 +21,9 @@ static bool fill_calls(struct vs_arena_calls *calls)
 #define X(symbol, parameters) all = all && (calls->symbol = vs_cuda_real(#symbol)) != NULL;
     VS_ARENA_CALLS(X)
 #undef X
+    /* as the program would get them: under a limit */
+    *(void **)&calls->cuMemCreate = vs_real_under(VS_API_cuMemCreate);
+    *(void **)&calls->cuMemGetInfo_v2 = vs_real_under(VS_API_cuMemGetInfo_v2);
     *(void **)&calls->record_context = vs_cuda_real("cuCtxRecordEvent");
     return all;
 }

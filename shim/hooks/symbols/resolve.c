@@ -167,6 +167,19 @@ static void lookup_other(const char *name)
         vs_uncovered("%s, which this vramscope does not know, was looked up", name);
 }
 
+void *(*vs_nvml_stand_in)(const char *name, void *function);
+
+static struct vs_dlsym_answer lookup_nvml(void *handle, const char *name, const void *caller)
+{
+    struct vs_dlsym_answer not_ours = {NULL, 0};
+    if (vs_nvml_stand_in == NULL || handle == RTLD_NEXT || strncmp(name, "nvmlDevice", 10) != 0 ||
+        vs_loaded_is_us(caller))
+        return not_ours;
+    void *found = handle == RTLD_DEFAULT ? find_global(name) : vs_dlsym_real(handle, name);
+    void *ours = found != NULL ? vs_nvml_stand_in(name, found) : NULL;
+    return ours != NULL ? (struct vs_dlsym_answer){ours, 1} : not_ours;
+}
+
 VS_NO_SANITIZE struct vs_dlsym_answer vs_dlsym_lookup(void *handle, const char *name, const void *caller)
 {
     const struct vs_dlsym_answer not_ours = {NULL, 0};
@@ -180,7 +193,9 @@ VS_NO_SANITIZE struct vs_dlsym_answer vs_dlsym_lookup(void *handle, const char *
     const struct vs_row *row = candidate ? vs_row_find(name) : NULL;
     if (candidate && row == NULL)
         lookup_other(name);
-    struct vs_dlsym_answer answer = row != NULL ? lookup_hooked(row, handle, caller) : not_ours;
+    struct vs_dlsym_answer answer = row != NULL      ? lookup_hooked(row, handle, caller)
+                                    : name[0] == 'n' ? lookup_nvml(handle, name, caller)
+                                                     : not_ours;
     errno = saved;
     return answer;
 }

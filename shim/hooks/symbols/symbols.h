@@ -22,6 +22,10 @@ bool vs_hooks_late(void);
 size_t vs_rebind_object(const void *inside, const char *const *names, void *const *ours, void **const *real,
                         size_t n);
 
+/* What stands for FUNCTION, which a look-up of NAME found, a function of NVML's; NULL: nothing does.  Set by
+ * the constructor, NULL itself where nothing ever does. */
+extern void *(*vs_nvml_stand_in)(const char *name, void *function);
+
 /* ---- between the files of this folder ---- */
 
 /* Binds references that only our exports satisfied to what they would be without us (rebind_startup.c).  Safe

@@ -280,6 +280,7 @@ bool vs_journal_this_boot(const struct vs_journal *j);
  * strings (host, boot_id, command, rank, local_rank, world_size, simulated, max_bytes, version, labels). Set
  * by the owner at any time. */
 void vs_journal_set_fact(struct vs_journal *j, const char *key, const char *value);
+#define VS_FACT_LIMIT        "limit"        /* VRAMSCOPE_LIMIT, where it is set */
 #define VS_FACT_DRY          "dry"          /* what a dry run stands for (schema.sql) */
 #define VS_FACT_CAME_TO_EXIT "came_to_exit" /* "1": the process ran its exit handlers; "0": not yet */
 const char *vs_journal_fact(const struct vs_journal *j, const char *key); /* NULL = not set */

@@ -253,9 +253,10 @@ static int insert_meta(struct vs_store *s)
         "INSERT INTO meta VALUES('schema_version',%d,0),('version',%Q,0),"
         "('start_realtime_ns',nullif(%lld,0)," VS_PROCESS "),('start_monotonic_ns',%lld," VS_PROCESS "),"
         "('max_bytes',%lld," VS_PROCESS "),('clean_end',0," VS_PROCESS ");"
+        "INSERT INTO meta SELECT 'limit',%Q," VS_PROCESS " WHERE %d;"
         "INSERT INTO mark VALUES(" VS_PROCESS ",0,NULL,0)",
         VS_SCHEMA_VERSION, c->version ? c->version : "", (long long)s->start_realtime_ns,
-        (long long)s->start_monotonic_ns, (long long)c->max_bytes);
+        (long long)s->start_monotonic_ns, (long long)c->max_bytes, c->limit, c->limit != NULL);
     int rc = sql ? vs_store_exec(s, sql) : -ENOMEM;
     sqlite3_free(sql);
     if (rc == 0 && c->journal_path)

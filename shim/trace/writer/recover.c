@@ -258,6 +258,7 @@ static struct vs_database config_of(const struct vs_journal *j, const char *jour
                                 .boot_id = vs_journal_fact(j, "boot_id"),
                                 .command = vs_journal_fact(j, "command"),
                                 .labels = vs_journal_fact(j, "labels"),
+                                .limit = vs_journal_fact(j, VS_FACT_LIMIT),
                                 .pid = stats.pid,
                                 .rank = number_fact(j, "rank", INT32_MIN),
                                 .local_rank = number_fact(j, "local_rank", INT32_MIN),

@@ -57,6 +57,23 @@ TEST(labels_are_names_with_values_or_one_line_says_why_not)
     assert_string_equal(vs_options.labels, "");
 }
 
+TEST(limits_are_of_all_devices_or_of_each)
+{
+    static const char *const wrong[] = {"0",  "20XiB", "1GiB,2GiB", "0:1GiB,0:2GiB", "64:1GiB",
+                                        "0:", ":1GiB", "-1:1GiB",   "0:1GiB;"};
+    uint64_t bytes[VS_LIMITED_DEVICES];
+    assert_null(vs_device_limits("", bytes));
+    assert_true(bytes[0] == 0 && bytes[63] == 0);
+    assert_null(vs_device_limits("20GiB", bytes));
+    assert_true(bytes[0] == UINT64_C(20) << 30 && bytes[63] == bytes[0]);
+    assert_null(vs_device_limits("1:512MiB,63:1GiB", bytes));
+    assert_true(bytes[0] == 0 && bytes[1] == UINT64_C(512) << 20 && bytes[63] == UINT64_C(1) << 30);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_non_null(vs_device_limits(wrong[i], bytes));
+    load("VRAMSCOPE_LIMIT=1:512MiB");
+    assert_string_equal(vs_options.limit, "1:512MiB");
+}
+
 /* A process says so many lines and no more. */
 CHILD_TEST(what_a_build_lacks_is_one_line_and_the_default)
 {
