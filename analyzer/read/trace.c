@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/options.h"
 #include "core/contracts.h"
 #include "guard.h"
 #include "sql.h"
@@ -52,13 +53,30 @@ static int load_process(struct trace *t)
     return trace_sql_done(t, s);
 }
 
+/* A file whose limit nobody can read has none. */
+static void limit_device(struct trace_device *d, const char *limit)
+{
+    uint64_t bytes[VS_LIMITED_DEVICES];
+    if (!limit || d->id < 0 || d->id >= VS_LIMITED_DEVICES || vs_device_limits(limit, bytes))
+        return;
+    if (bytes[d->id] != 0 && (d->total_bytes == UNKNOWN || bytes[d->id] < (uint64_t)d->total_bytes))
+        d->total_bytes = (int64_t)bytes[d->id];
+}
+
 static int load_devices(struct trace *t)
 {
-    struct sqlite3_stmt *s = trace_sql(
-        t, "SELECT id, total_bytes, name, uuid FROM device WHERE process = ? ORDER BY id", 1, t->process.id);
-    while (trace_sql_row(s))
-        *PUSH(t->devices, t->device_count) = (struct trace_device){
-            trace_sql_int(s, 0), trace_sql_int(s, 1), trace_sql_text(t, s, 2), trace_sql_text(t, s, 3)};
+    struct sqlite3_stmt *s =
+        trace_sql(t,
+                  "SELECT id, total_bytes, name, uuid, (SELECT value FROM meta m WHERE m.key = 'limit' AND "
+                  "m.process = d.process) FROM device d WHERE process = ? ORDER BY id",
+                  1, t->process.id);
+    while (trace_sql_row(s)) {
+        int64_t bytes = trace_sql_int(s, 1);
+        struct trace_device *d = PUSH(t->devices, t->device_count);
+        *d = (struct trace_device){trace_sql_int(s, 0), bytes, bytes, trace_sql_text(t, s, 2),
+                                   trace_sql_text(t, s, 3)};
+        limit_device(d, trace_sql_text(t, s, 4));
+    }
     return trace_sql_done(t, s);
 }
 

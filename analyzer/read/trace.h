@@ -24,7 +24,9 @@ struct trace_run_label { /* that the user gave the run: `vramscope run --label b
 };
 
 struct trace_device {
-    int64_t id, total_bytes;
+    int64_t id;
+    int64_t total_bytes; /* what the process could have of it */
+    int64_t own_bytes;   /* what it has in all: more than that where `run --limit` was given */
     const char *name, *uuid;
 };
 

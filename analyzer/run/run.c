@@ -21,7 +21,7 @@
 
 struct options {
     const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events,
-        *allocator;
+        *allocator, *limit;
     struct arg_list labels;
     bool access, no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off, force;
 };
@@ -46,6 +46,8 @@ static const struct option_row rows[] = {
     {"ring-events", 0, "N", ARG_TEXT, AT(ring_events), "events that the journal holds, a power of two"},
     {"allocator", 0, "off|arena", ARG_WORD, AT(allocator),
      "what serves COMMAND's device memory: off (the driver), or arena, vramscope's own allocator"},
+    {"limit", 0, "SIZE", ARG_TEXT, AT(limit),
+     "COMMAND's processes get no more than SIZE each of any device; 0:20GiB,1:30GiB by device"},
     {"access", 0, NULL, ARG_FLAG, AT(access),
      "follow when the device is given each block, by kernels, copies and graphs"},
     {"no-auto-phases", 0, NULL, ARG_FLAG, AT(no_auto_phases), "don't tell PyTorch's phases automatically"},
@@ -107,6 +109,19 @@ static int labels_check(const struct arg_list *list)
     return 0;
 }
 
+/* Likewise of a limit, which a variable may have set. */
+static int limit_check(const char *given)
+{
+    uint64_t bytes[VS_LIMITED_DEVICES];
+    const char *limit = given ? given : getenv("VRAMSCOPE_LIMIT");
+    const char *wrong = limit && (given || *limit)
+                            ? *limit ? vs_device_limits(limit, bytes) : "a limit is a size such as 20GiB"
+                            : NULL;
+    if (!wrong)
+        return 0;
+    return complain("run: %s '%s': %s", given ? "--limit" : "VRAMSCOPE_LIMIT", shown(limit), wrong);
+}
+
 /* Refuses values that the shim would only warn about and ignore. */
 static int check_values(const struct options *o)
 {
@@ -117,7 +132,7 @@ static int check_values(const struct options *o)
         {"sample-ms", "VRAMSCOPE_SAMPLE_MS", o->sample_ms, "a whole number such as 100"},
         {"ring-events", "VRAMSCOPE_RING_EVENTS", o->ring_events, "a power of two from 1024 to 16777216"},
         {"max-bytes", "VRAMSCOPE_MAX_BYTES", o->max_bytes, "a size such as 4GiB"}};
-    if (labels_check(&o->labels))
+    if (labels_check(&o->labels) || limit_check(o->limit))
         return EXIT_USAGE;
     if (o->phases)
         return complain(
@@ -172,6 +187,7 @@ static int set_environment(const struct options *o, const char *output, const ch
     char *labels = labels_join(&o->labels, o->labels.count);
     set_given("VRAMSCOPE_LABELS", *labels ? labels : NULL);
     free(labels);
+    set_given("VRAMSCOPE_LIMIT", o->limit);
     set_given("VRAMSCOPE_MAX_BYTES", o->max_bytes);
     set_given("VRAMSCOPE_JOURNAL_DIR", o->journal_dir);
     set_given("VRAMSCOPE_RING_EVENTS", o->ring_events);

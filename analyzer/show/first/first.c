@@ -88,8 +88,10 @@ static void print_remedies(const struct report *r, const struct device_report *d
 static void print_device(const struct device_report *d, FILE *out, bool exact)
 {
     fprintf(out, "    %s", d->name ? shown(d->name) : "device of an unknown name");
-    if (d->total_bytes != UNKNOWN)
-        fprintf(out, ", %s", B(d->total_bytes));
+    if (d->own_bytes != UNKNOWN)
+        fprintf(out, ", %s", B(d->own_bytes));
+    if (d->total_bytes != d->own_bytes)
+        fprintf(out, ", limited to %s", B(d->total_bytes));
 }
 
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)

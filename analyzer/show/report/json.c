@@ -224,7 +224,8 @@ void report_json(const struct report *r, struct json *j)
         json_int(j, "device", d->device);
         json_text(j, "name", d->name);
         json_text(j, "uuid", d->uuid);
-        json_int(j, "total_bytes", d->total_bytes);
+        json_int(j, "total_bytes", d->own_bytes);
+        json_int(j, "limit_bytes", d->total_bytes != d->own_bytes ? d->total_bytes : UNKNOWN);
         totals_json(r->trace, d->device, "totals", j);
         phases_json(r->trace, d->device, j);
         report_names_json(d, j);

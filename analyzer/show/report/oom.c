@@ -39,10 +39,20 @@ static int64_t usable_of(const struct unused *u)
     return bytes;
 }
 
+/* Whether the process's limit refused the request, and not the device, which others may have filled. */
+static bool is_limited(const struct trace_oom_kept *o, const struct trace_device *d)
+{
+    if (!d || d->total_bytes == d->own_bytes)
+        return false;
+    bool full = o->device_used != UNKNOWN && o->requested > 0 && d->own_bytes - o->device_used < o->requested;
+    return !full;
+}
+
 static int load_lead(struct oom_report *r, struct trace *t)
 {
     const struct trace_device *device = trace_find_device(t, r->lead->device);
     r->total_bytes = device ? device->total_bytes : UNKNOWN;
+    r->limited = is_limited(r->lead, device);
     if (r->lead->device >= 0 && unused_load(t, r->lead->device, &r->lead->seq, 1, &r->unused))
         return -1;
     r->need = oom_need_of(r->lead, r->total_bytes, usable_of(&r->unused));
@@ -105,14 +115,15 @@ static char *limit_text(const struct unused *u, bool exact)
                    B(u->beyond_limit), B(u->limit), what);
 }
 
-/* The reason of the failure, in words. */
-static char *cause_text(const struct oom_report *r, bool exact)
+/* The reason of the failure, in words, but for a limit. */
+static char *plain_cause_text(const struct oom_report *r, bool exact)
 {
     const struct trace_oom_kept *o = r->lead;
     const struct oom_need *n = &r->need;
     switch (n->cause) {
     case OOM_TOO_LARGE:
-        return xformat("the device could never have held it: it has %s in all", B(r->total_bytes));
+        return xformat("%s could never have held it: it has %s in all",
+                       r->limited ? "the limit" : "the device", B(r->total_bytes));
     case OOM_NOT_ASKED:
         return limit_text(&r->unused, exact);
     case OOM_FRAGMENTED:
@@ -135,6 +146,16 @@ static char *cause_text(const struct oom_report *r, bool exact)
     if (r->lead->requested <= 0)
         return xstrdup("by how much it was short is unknown: the call does not say what it needs");
     return xstrdup("by how much it was short is unknown: nobody could ask the driver what it had free");
+}
+
+static char *cause_text(const struct oom_report *r, bool exact)
+{
+    char *plain = plain_cause_text(r, exact);
+    if (!r->limited || r->need.cause == OOM_NOT_ASKED)
+        return plain;
+    char *text = xformat("%s, under the limit of %s (vramscope run --limit)", plain, B(r->total_bytes));
+    free(plain);
+    return text;
 }
 
 /* ", float32 [4, 8]", or nothing where what it was for is not recorded; the caller frees it. */
@@ -180,10 +201,13 @@ char *oom_report_line(const struct oom_report *r, bool exact)
 static void print_driver(const struct oom_report *r, FILE *out, bool exact)
 {
     const struct trace_oom_kept *o = r->lead;
-    if (o->op != OOM_FRAMEWORK)
+    if (o->op != OOM_FRAMEWORK && r->limited)
+        fprintf(out, "    the limit refused it to %s", o->api ? shown(o->api) : "the program");
+    else if (o->op != OOM_FRAMEWORK)
         fprintf(out, "    %s refused it", o->api ? shown(o->api) : "the driver");
     else if (o->refusals > 0)
-        fprintf(out, "    the framework gave up after the driver had refused %s", B(o->asked_driver));
+        fprintf(out, "    the framework gave up after the %s had refused %s", r->limited ? "limit" : "driver",
+                B(o->asked_driver));
     else
         fprintf(out, "    the framework gave up");
     if (o->refusals > 1)
@@ -192,7 +216,7 @@ static void print_driver(const struct oom_report *r, FILE *out, bool exact)
         fprintf(out, ";\n    it had given %s for the request, and had %s free", B(r->need.returned),
                 B(o->free));
     else if (o->free != UNKNOWN)
-        fprintf(out, "; the driver had %s free", B(o->free));
+        fprintf(out, "; %s %s free", r->limited ? "it left" : "the driver had", B(o->free));
     fputc('\n', out);
 }
 
@@ -293,7 +317,11 @@ static void device_rows(const struct oom_report *r, struct table *table, bool ex
     if (o->free != UNKNOWN)
         row(table, "+", "free", o->free, whole, exact);
     if (r->total_bytes != UNKNOWN)
-        row(table, all ? "=" : "", all ? "the device" : "of the device's", r->total_bytes, whole, exact);
+        row(table, all ? "=" : "",
+            r->limited ? all ? "the limit" : "of the limit"
+            : all      ? "the device"
+                       : "of the device's",
+            r->total_bytes, whole, exact);
 }
 
 static void print_held(const struct oom_report *r, FILE *out, bool exact)

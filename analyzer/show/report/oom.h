@@ -15,7 +15,8 @@ struct oom_report {
     struct trace_oom_kept *kept;
     size_t kept_count;
     const struct trace_oom_kept *lead; /* NULL: none reached the program, or the file is too old to say */
-    int64_t total_bytes;               /* of its device; UNKNOWN */
+    int64_t total_bytes;               /* that the process could have of its device; UNKNOWN */
+    bool limited;                      /* by `run --limit` */
     struct trace_live *live;           /* the allocations that lived then */
     size_t live_count;
     int64_t live_bytes;

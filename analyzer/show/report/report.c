@@ -211,6 +211,7 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
     d->name = device ? device->name : NULL;
     d->uuid = device ? device->uuid : NULL;
     d->total_bytes = device ? device->total_bytes : UNKNOWN;
+    d->own_bytes = device ? device->own_bytes : UNKNOWN;
     d->allocated = trace_find_peak(t, id, "allocated");
     d->reserved = trace_find_peak(t, id, "reserved");
     d->framework = trace_find_peak(t, id, "framework");

@@ -24,8 +24,9 @@ enum { REPORT_NAMES = 12, MOST_NAMES = 1000 }; /* on a page, in JSON */
 
 struct device_report {
     int64_t device;
-    const char *name, *uuid;                                            /* NULL = unknown */
-    int64_t total_bytes;                                                /* of the device */
+    const char *name, *uuid; /* NULL = unknown */
+    int64_t total_bytes;     /* that the process could have of the device */
+    int64_t own_bytes;       /* that the device has: more, where `run --limit` was given */
     const struct trace_peak *allocated, *reserved, *framework, *direct; /* NULL = unknown */
     int64_t reserved_at_peak;          /* when allocated was greatest; UNKNOWN if thinned */
     int64_t unused_at_peak;            /* reserved - allocated then */

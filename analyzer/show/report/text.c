@@ -330,8 +330,10 @@ void report_text(const struct report *r, FILE *out, bool exact, bool full)
     for (size_t i = 0; i < r->device_count; i++) {
         const struct device_report *d = &r->devices[i];
         fprintf(out, "\ndevice %lld: %s", (long long)d->device, d->name ? shown(d->name) : "unknown name");
-        if (d->total_bytes != UNKNOWN)
-            fprintf(out, ", %s", B(d->total_bytes));
+        if (d->own_bytes != UNKNOWN)
+            fprintf(out, ", %s", B(d->own_bytes));
+        if (d->total_bytes != d->own_bytes)
+            fprintf(out, ", limited to %s", B(d->total_bytes));
         fputc('\n', out);
         print_peak(r, d, out, exact);
         print_changes(r, d, out);
