@@ -31,33 +31,16 @@ job some sh -c '[ $RANK = 2 ] || exec "$0" exit 20' "$prog"
 grep -q '^vramscope: all.db and 2 more: peak' err || no "one run around a job: $(cat err)"
 
 # ---- plain LD_PRELOAD ----
-cat >on_terminal.py <<'END'
-"""on_terminal.py COMMAND...: runs it with stderr on a terminal, prints what came there."""
-import os, pty, subprocess, sys
-parent, child = pty.openpty()
-process = subprocess.Popen(sys.argv[1:], stderr=child, stdout=subprocess.DEVNULL)
-process.wait()
-os.close(child)
-text = b""
-try:
-    while True:
-        piece = os.read(parent, 65536)
-        if not piece:
-            break
-        text += piece
-except OSError:
-    pass
-sys.stdout.write(text.decode().replace("\r", ""))
-END
+on_terminal() { python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$@" </dev/null | tr -d '\r'; }
 plain() { env SIMCUDA_BANNER=0 LD_LIBRARY_PATH="$BUILD/sim" LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$D/$1" "${@:2}"; }
 plain pipe.db "$prog" exit 5 2>&1 >/dev/null | cat >err
 [ -s pipe.db ] && [ ! -s err ] || no "in a pipe: $(cat err)"
 plain verbose.db env VRAMSCOPE_VERBOSE=on "$prog" exit 5 2>&1 >/dev/null | cat >err
 grep -q "^vramscope: recorded into $D/verbose.db" err || no "VRAMSCOPE_VERBOSE: $(cat err)"
 if command -v python3 >/dev/null; then
-    python3 on_terminal.py env SIMCUDA_BANNER=0 LD_LIBRARY_PATH="$BUILD/sim" LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$D/seen.db" "$prog" exit 5 >err
+    on_terminal env SIMCUDA_BANNER=0 LD_LIBRARY_PATH="$BUILD/sim" LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$D/seen.db" "$prog" exit 5 >err
     grep -qx "vramscope: recorded into $D/seen.db: vramscope report shows it" err || no "on a terminal: $(cat err)"
-    python3 on_terminal.py "$V" run --simulated -o run.db -- "$prog" exit 5 >err
+    on_terminal "$V" run --simulated -o run.db -- "$prog" exit 5 >err
     [ "$(grep -c '^vramscope:' err)" = 1 ] && grep -q '^vramscope: run.db: peak' err || no "under run, on a terminal: $(cat err)"
 fi
 
