@@ -2,15 +2,7 @@
 # Two runs phase by phase: golden pages (UPDATE=1 writes them anew: read the diff), figures equal to both reports' to the byte, and what
 # can't be compared.
 . "$(dirname "$0")/../lib/command.bash"
-GOLDEN=$SRC/tests/data/golden
 export COLUMNS=200 # no sentence is broken
-golden() {
-    local name=$1
-    shift
-    COLUMNS=80 "$@" >"$name" 2>&1
-    [ -n "${UPDATE:-}" ] && cp "$name" "$GOLDEN/$name"
-    diff -u "$GOLDEN/$name" "$name" || no "$* differs from tests/data/golden/$name"
-}
 has() { # TEXT COMMAND...
     local text=$1
     shift

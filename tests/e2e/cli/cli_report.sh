@@ -1,16 +1,7 @@
 #!/bin/bash
 # report and peak of known runs are their golden pages (UPDATE=1 writes them anew: read the diff), --json agrees, and sums are exact.
 . "$(dirname "$0")/../lib/command.bash"
-GOLDEN=$SRC/tests/data/golden
 export COLUMNS=200 # no sentence is broken
-
-golden() {
-    local name=$1
-    shift
-    COLUMNS=80 "$@" >"$name" 2>&1
-    [ -n "${UPDATE:-}" ] && cp "$name" "$GOLDEN/$name"
-    diff -u "$GOLDEN/$name" "$name" || no "$* differs from tests/data/golden/$name"
-}
 
 make_db train.db --devices 2
 make_db oom.db --kind oom

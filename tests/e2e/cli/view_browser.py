@@ -9,7 +9,6 @@ import random
 import sqlite3
 import subprocess
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
@@ -261,15 +260,5 @@ def look(work, browsers=browser.Browser):
         assert b.complaints() == [], b.complaints()
 
 
-def main():
-    if not browser.find():
-        print("skipped: there is no Chromium here (Debian: apt-get install chromium)")
-        return 77
-    with tempfile.TemporaryDirectory(prefix="vramscope-view.", ignore_cleanup_errors=True) as work:
-        look(pathlib.Path(work))
-    print("the page says what the report says")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(browser.shown(look, "the page says what the report says"))

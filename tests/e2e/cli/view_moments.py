@@ -9,7 +9,6 @@ import re
 import sqlite3
 import subprocess
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "lib"), str(HERE.parents[1] / "data")]
@@ -298,15 +297,5 @@ def look(work):
         assert b.complaints() == [], b.complaints()
 
 
-def main():
-    if not browser.find():
-        print("skipped: there is no Chromium here (Debian: apt-get install chromium)")
-        return 77
-    with tempfile.TemporaryDirectory(prefix="vramscope-view.", ignore_cleanup_errors=True) as work:
-        look(pathlib.Path(work))
-    print("the page opens where the report begins, lists its holders, and says what is found and drawn")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(browser.shown(look, "the page opens where the report begins, lists its holders, and says what is found and drawn"))

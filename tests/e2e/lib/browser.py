@@ -177,3 +177,14 @@ class Browser:
         page.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri() + anchor)
         page.wait("!!document.documentElement")
         return page
+
+
+def shown(look, said):
+    """Exit status of a test that looks at pages in a folder of its own."""
+    if not find():
+        print("skipped: there is no Chromium here (Debian: apt-get install chromium)")
+        return 77
+    with tempfile.TemporaryDirectory(prefix="vramscope-view.", ignore_cleanup_errors=True) as work:
+        look(pathlib.Path(work))
+    print(said)
+    return 0

@@ -7,6 +7,7 @@
 #   in_full                   as in lib.bash
 #   no WHAT...                counts a failure; a test ends with [ $failures = 0 ]
 #   refused TEXT COMMAND...   status 2, and one line that has TEXT
+#   golden NAME COMMAND...    prints what tests/data/golden/NAME has; UPDATE=1 writes that anew
 set -u
 BUILD=$(cd "${BUILD:?the build directory}" && pwd) || exit 1
 SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -24,4 +25,12 @@ refused() {
     shift
     "$@" >out 2>err
     [ $? = 2 ] && [ "$(wc -l <err)" = 1 ] && grep -qF -- "$text" err || no "$*: not one line '$text': $(cat err)"
+}
+GOLDEN=$SRC/tests/data/golden
+golden() {
+    local name=$1
+    shift
+    COLUMNS=80 "$@" >"$name" 2>&1
+    [ -n "${UPDATE:-}" ] && cp "$name" "$GOLDEN/$name"
+    diff -u "$GOLDEN/$name" "$name" || no "$* differs from tests/data/golden/$name"
 }
