@@ -158,7 +158,7 @@ struct trace {
     size_t phase_name_count;
     char **texts; /* owned */
     size_t text_count;
-    struct kept_tape *tapes;    /* the history of devices, as far as it was read (tape.c) */
+    struct kept_tape *tapes;    /* the history of devices, as far as it was read (tape_kept.c) */
     trace_forget *forget_tapes; /* NULL: there is none */
 };
 
