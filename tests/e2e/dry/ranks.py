@@ -45,7 +45,7 @@ def held(wanted):
     until = time.monotonic() + 120
     while torch.cuda.memory_allocated() != wanted and time.monotonic() < until:
         gc.collect()  # what it kept may be the last of a circle
-        time.sleep(0.1)
+        time.sleep(0.02)
     return torch.cuda.memory_allocated()
 
 
