@@ -282,7 +282,7 @@ void vs_after_graph_update(CUgraphExec exec, CUgraph graph, CUresult status)
     take(exec, graph, flags);
 }
 
-static void free_before(const struct vs_launch *launch, struct survivor *s)
+static void free_before(const struct vs_graph_launch *launch, struct survivor *s)
 {
     bool frees = s->node.frees || ((launch->exec->flags & AUTO_FREES) && vs_graph_survived(s->node.address));
     s->seq = VS_SEQ_NONE;
@@ -291,9 +291,9 @@ static void free_before(const struct vs_launch *launch, struct survivor *s)
                                 (uint64_t)(uintptr_t)launch->stream);
 }
 
-struct vs_launch vs_before_graph_launch(enum vs_api api, CUgraphExec exec, CUstream stream)
+struct vs_graph_launch vs_before_graph_launch(enum vs_api api, CUgraphExec exec, CUstream stream)
 {
-    struct vs_launch launch = {api, entry_of(exec), stream};
+    struct vs_graph_launch launch = {api, entry_of(exec), stream};
     if (launch.exec == NULL)
         return launch;
     if (vs_capturing(stream) == VS_CAPTURE_YES) { /* not a launch, but a child node of that graph */
@@ -305,7 +305,7 @@ struct vs_launch vs_before_graph_launch(enum vs_api api, CUgraphExec exec, CUstr
     return launch;
 }
 
-static void allocated(const struct vs_launch *launch, const struct node *node, uint8_t context)
+static void allocated(const struct vs_graph_launch *launch, const struct node *node, uint8_t context)
 {
     vs_event(VS_OP_ALLOC, node->space, (struct vs_place){node->device, context}, node->address, node->size,
              (uint64_t)(uintptr_t)launch->stream, launch->api, CUDA_SUCCESS);
@@ -314,14 +314,14 @@ static void allocated(const struct vs_launch *launch, const struct node *node, u
 }
 
 /* The launch found no memory for its nodes.  No call says how much they needed: the size is 0. */
-static void refused(const struct vs_launch *launch)
+static void refused(const struct vs_graph_launch *launch)
 {
     vs_event(VS_OP_ALLOC, VS_SPACE_GRAPH, vs_place_stream(launch->stream, 0), 0, 0,
              (uint64_t)(uintptr_t)launch->stream, launch->api, CUDA_ERROR_OUT_OF_MEMORY);
     vs_sample_after(CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-void vs_after_graph_launch(const struct vs_launch *launch, CUresult status)
+void vs_after_graph_launch(const struct vs_graph_launch *launch, CUresult status)
 {
     struct vs_graph_exec *exec = launch->exec;
     if (exec == NULL)

@@ -54,7 +54,7 @@ void vs_graph_not_followed(uint64_t n);
 /* ---- executable graphs (graph.c) ---- */
 
 struct vs_graph_exec;
-struct vs_launch {
+struct vs_graph_launch {
     enum vs_api api;
     struct vs_graph_exec *exec; /* NULL: nothing of ours */
     CUstream stream;
@@ -62,8 +62,8 @@ struct vs_launch {
 
 void vs_after_graph_instantiate(CUgraphExec exec, CUgraph graph, uint64_t flags, CUresult status);
 void vs_after_graph_update(CUgraphExec exec, CUgraph graph, CUresult status);
-struct vs_launch vs_before_graph_launch(enum vs_api api, CUgraphExec exec, CUstream stream);
-void vs_after_graph_launch(const struct vs_launch *launch, CUresult status);
+struct vs_graph_launch vs_before_graph_launch(enum vs_api api, CUgraphExec exec, CUstream stream);
+void vs_after_graph_launch(const struct vs_graph_launch *launch, CUresult status);
 void vs_after_graph_upload(CUgraphExec exec);
 uint64_t vs_graph_devices(CUgraphExec exec);
 /* What a launch allocates at the most, if no allocation of it lies where another was freed. */

@@ -273,7 +273,7 @@
     VS_GRAPH_AROUND_(CALL, (void)0, vs_after_graph_update(exec, graph, status);                              \
                      if (vs_access_on() && status == CUDA_SUCCESS) vs_given_graph_made(exec, graph))
 #define VS_SHAPE_GRAPH_LAUNCH(CALL, exec, stream)                                                            \
-    VS_GRAPH_AROUND_(CALL, struct vs_launch launch = vs_before_graph_launch(api, exec, stream),              \
+    VS_GRAPH_AROUND_(CALL, struct vs_graph_launch launch = vs_before_graph_launch(api, exec, stream),        \
                      vs_after_graph_launch(&launch, status);                                                 \
                      if (vs_access_on() && status == CUDA_SUCCESS) vs_given_graph(exec, stream))
 #define VS_SHAPE_GRAPH_UPLOAD(CALL, exec) VS_GRAPH_AROUND_(CALL, (void)0, vs_after_graph_upload(exec))

@@ -149,21 +149,31 @@ static CUresult set_limit(CUlimit limit, size_t value)
     ASKED(VS_LIMIT_HERE, sized ? value : 0, VS_BENEATH(cuCtxSetLimit)(limit, value), (void)0)
 }
 
-const struct vs_limited vs_limited_calls[] = {{VS_API_cuMemAlloc_v2, (void *)alloc},
-                                              {VS_API_cuMemAllocPitch_v2, (void *)alloc_rows},
-                                              {VS_API_cuMemAlloc, (void *)alloc_32},
-                                              {VS_API_cuMemAllocPitch, (void *)alloc_rows_32},
-                                              {VS_API_cuMemAllocManaged, (void *)alloc_managed},
-                                              {VS_API_cuMemCreate, (void *)create},
-                                              {VS_API_cuArrayCreate, (void *)array_old},
-                                              {VS_API_cuArrayCreate_v2, (void *)array},
-                                              {VS_API_cuArray3DCreate, (void *)array_3d_old},
-                                              {VS_API_cuArray3DCreate_v2, (void *)array_3d},
-                                              {VS_API_cuMipmappedArrayCreate, (void *)mipmapped},
-                                              {VS_API_cuDevicePrimaryCtxRetain, (void *)retain},
-                                              {VS_API_cuCtxCreate, (void *)context_old},
-                                              {VS_API_cuCtxCreate_v2, (void *)context},
-                                              {VS_API_cuCtxCreate_v3, (void *)context_v3},
-                                              {VS_API_cuCtxCreate_v4, (void *)context_v4},
-                                              {VS_API_cuCtxSetLimit, (void *)set_limit},
-                                              {0}};
+static const struct vs_limited calls[] = {{VS_API_cuMemAlloc_v2, (void *)alloc},
+                                          {VS_API_cuMemAllocPitch_v2, (void *)alloc_rows},
+                                          {VS_API_cuMemAlloc, (void *)alloc_32},
+                                          {VS_API_cuMemAllocPitch, (void *)alloc_rows_32},
+                                          {VS_API_cuMemAllocManaged, (void *)alloc_managed},
+                                          {VS_API_cuMemCreate, (void *)create},
+                                          {VS_API_cuArrayCreate, (void *)array_old},
+                                          {VS_API_cuArrayCreate_v2, (void *)array},
+                                          {VS_API_cuArray3DCreate, (void *)array_3d_old},
+                                          {VS_API_cuArray3DCreate_v2, (void *)array_3d},
+                                          {VS_API_cuMipmappedArrayCreate, (void *)mipmapped},
+                                          {VS_API_cuDevicePrimaryCtxRetain, (void *)retain},
+                                          {VS_API_cuCtxCreate, (void *)context_old},
+                                          {VS_API_cuCtxCreate_v2, (void *)context},
+                                          {VS_API_cuCtxCreate_v3, (void *)context_v3},
+                                          {VS_API_cuCtxCreate_v4, (void *)context_v4},
+                                          {VS_API_cuCtxSetLimit, (void *)set_limit},
+                                          {0}};
+
+void vs_limit_install(void)
+{
+    static const struct vs_limited *const lists[] = {calls, vs_limited_pools, vs_limited_figures};
+    if (*vs_options.limit == 0 || vs_device_limits(vs_options.limit, vs_limit_bytes) != NULL)
+        return;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const struct vs_limited *row = lists[i]; row->function != NULL; row++)
+            vs_put_beneath(row->api, row->function);
+}

@@ -13,6 +13,8 @@
 #include "sample/sampler.h"
 #include "trace/journal/journal.h"
 
+uint64_t vs_limit_bytes[VS_LIMITED_DEVICES];
+
 static struct figure {
     vs_nvml_device handle; /* NULL: NVML does not have it */
     bool looked, listed;   /* looked for it; NVML has listed this process */

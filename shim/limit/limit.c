@@ -35,23 +35,7 @@ struct limit {
     uint64_t calls;          /* vs_cost_calls when the figure was asked for */
 };
 
-static uint64_t bytes_of[VS_LIMITED_DEVICES];
 static struct limit limits[VS_LIMITED_DEVICES] = {[0 ... VS_LIMITED_DEVICES - 1] = {.lock = VS_LOCK(LIMIT)}};
-
-void vs_limit_install(void)
-{
-    static const struct vs_limited *const lists[] = {vs_limited_calls, vs_limited_pools, vs_limited_figures};
-    if (*vs_options.limit == 0 || vs_device_limits(vs_options.limit, bytes_of) != NULL)
-        return;
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        for (const struct vs_limited *row = lists[i]; row->function != NULL; row++)
-            vs_put_beneath(row->api, row->function);
-}
-
-uint64_t vs_limit_of(int device)
-{
-    return device >= 0 && device < VS_LIMITED_DEVICES ? bytes_of[device] : 0;
-}
 
 static int device_here(int device)
 {
@@ -86,7 +70,7 @@ static int64_t left_after(struct limit *l, int device, uint64_t bytes)
     vs_lock_take(&l->lock);
     int64_t was = atomic_exchange(&l->room, NO_ROOM); /* from here on everybody asks */
     uint64_t others = atomic_load(&l->flying) - bytes, used = vs_limit_used(device);
-    int64_t left = used == UINT64_MAX ? was : (int64_t)bytes_of[device] - (int64_t)used - (int64_t)others;
+    int64_t left = used == UINT64_MAX ? was : (int64_t)vs_limit_of(device) - (int64_t)used - (int64_t)others;
     int64_t after = left - (int64_t)bytes;
     atomic_store(&l->room, after >= 0 ? after : left);
     __atomic_store_n(&l->calls, calls, __ATOMIC_RELAXED);
@@ -140,7 +124,7 @@ uint64_t vs_limit_left(int device)
     struct limit *l = &limits[device];
     int saved = errno;
     vs_lock_take(&l->lock);
-    uint64_t used = vs_limit_used(device), bytes = bytes_of[device];
+    uint64_t used = vs_limit_used(device), bytes = vs_limit_of(device);
     vs_lock_give(&l->lock);
     errno = saved;
     return used == UINT64_MAX ? bytes : used < bytes ? bytes - used : 0;

@@ -14,6 +14,7 @@
 #ifndef VS_LIMIT_LIMIT_H
 #define VS_LIMIT_LIMIT_H
 
+#include "core/options.h"
 #include "hooks/driver.h"
 
 /* Reads the option and, where there is a limit, puts the functions in their place.  Called by the library's
@@ -44,7 +45,11 @@ struct vs_asked vs_limit_ask(int device, uint64_t bytes);
 bool vs_limit_passed(const struct vs_asked *asked, CUresult status);
 
 /* DEVICE's limit in bytes; 0: none. */
-uint64_t vs_limit_of(int device);
+extern uint64_t vs_limit_bytes[VS_LIMITED_DEVICES];
+static inline uint64_t vs_limit_of(int device)
+{
+    return device >= 0 && device < VS_LIMITED_DEVICES ? vs_limit_bytes[device] : 0;
+}
 /* What the limit leaves of DEVICE now. */
 uint64_t vs_limit_left(int device);
 
@@ -65,6 +70,6 @@ struct vs_limited {
     enum vs_api api;
     void *function;
 };
-extern const struct vs_limited vs_limited_calls[], vs_limited_pools[], vs_limited_figures[];
+extern const struct vs_limited vs_limited_pools[], vs_limited_figures[];
 
 #endif
