@@ -2,8 +2,8 @@
  * by_value.h - structures that PyTorch's kernels get by value, and how much of them counts.
  *
  * Such a structure lies on the stack and is filled only in part; the rest is words that earlier calls left
- * there, often addresses of blocks that this launch does not use, and the same ones in every step.  (A launch
- * may leave them for kernels of other calls, too: nothing is done about those.)
+ * there, often addresses of blocks that this launch does not use, and the same ones in every step.  (Such
+ * leftovers lie in other kernels' structures as well; those count as uses.)
  *
  * One is taken apart only where everything agrees.  Where something does not, all of its words count, as
  * those of any other structure.

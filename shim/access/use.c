@@ -1,9 +1,8 @@
 /*
  * use.c - see use.h: the phase and the name of a use, and its words on their way into the ring.
  *
- * The phase of a use is that of the range that an event of the thread would have, and is known from the
- * range's push.  The last 4096 pushes that named a phase are remembered here, and each thread keeps its last
- * look-up.
+ * A use has the phase that an event of its thread would have; the push of the thread's range says which.  The
+ * last 4096 pushes that named a phase are remembered here, and each thread keeps its last look-up.
  */
 #define _GNU_SOURCE
 #include "use.h"

@@ -2,8 +2,7 @@
  * door.c - the arena's side of the door (provider.h).
  *
  * Without VRAMSCOPE_ALLOCATOR=arena, memory of another process's arena can be opened all the same, asked
- * about and closed.  A room of its own, since the witness of the arena's tests (tests/witness) takes its
- * place.
+ * about and closed.  It stands alone so that tests/witness can be linked in its place.
  */
 #include "arena/cuda/serving.h"
 #include "arena/share/share.h"

@@ -4,8 +4,7 @@
  * A child has its parent's memory and none of its threads: locks stay held, data half changed, and
  * descriptors and mappings lead to the parent's files.  Comparing the pid at each event would cost a system
  * call, and handlers of pthread_atfork do not see a raw clone.  So the kernel wipes memory in the child
- * (MADV_WIPEONFORK): state that a child must not use lies there; code with other state remembers the number
- * of the process, and compares.
+ * (MADV_WIPEONFORK): state that a child must not use lies there; code that runs seldom compares the pid.
  */
 #ifndef VS_CORE_FORK_H
 #define VS_CORE_FORK_H

@@ -2,9 +2,9 @@
  * pages.h - tells words that may be addresses of blocks from those that cannot be.
  *
  * Every page of 2 MiB in which a block lies, or ever lay, has a bit; a word in a page without one is in no
- * block.  So two loads of 12 KiB that stay in the caches rule out most words of a launch's parameters.  Pages
- * 128 GiB apart share a bit, and bits are never cleared while a recording lasts: a bit says "maybe" only. Any
- * thread; no lock, no allocation.
+ * block.  So two loads, from tables of 12 KiB that stay in the caches, rule out most words of a launch's
+ * parameters.  Pages 128 GiB apart share a bit, and bits are never cleared while a recording lasts: a bit
+ * says "maybe" only. Any thread; no lock, no allocation.
  *
  * Relaxed: a thread that uses a block got it from the thread that made it, by the program's own
  * synchronization.

@@ -113,8 +113,18 @@ static CUresult made(CUdevice device, CUresult status)
     vs_limit_before_context(device);                                                                         \
     ASKED(device, 0, made(device, call), undo)
 
+static bool is_active(CUdevice device)
+{
+    unsigned flags;
+    int active = 0;
+    return vs_drv_cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active;
+}
+
+/* Most retains only count a reference, and are granted even where code has passed the limit. */
 static CUresult retain(CUcontext *out, CUdevice device)
 {
+    if (is_active(device))
+        return VS_BENEATH(cuDevicePrimaryCtxRetain)(out, device);
     CONTEXT(device, VS_BENEATH(cuDevicePrimaryCtxRetain)(out, device),
             vs_drv_cuDevicePrimaryCtxRelease_v2(device))
 }
@@ -146,7 +156,7 @@ static CUresult context_v4(CUcontext *out, struct CUctxCreateParams_st *params, 
 static CUresult set_limit(CUlimit limit, size_t value)
 {
     bool sized = limit == CU_LIMIT_MALLOC_HEAP_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE;
-    ASKED(VS_LIMIT_HERE, sized ? value : 0, VS_BENEATH(cuCtxSetLimit)(limit, value), (void)0)
+    ASKED(sized ? VS_LIMIT_HERE : VS_LIMIT_NOWHERE, value, VS_BENEATH(cuCtxSetLimit)(limit, value), (void)0)
 }
 
 static const struct vs_limited calls[] = {{VS_API_cuMemAlloc_v2, (void *)alloc},

@@ -3,9 +3,9 @@
  *
  * Physical memory comes in chunks (2 MiB).  There are two heaps, for the queues of all streams: one for
  * blocks up to `small` bytes, one for the others.  A heap is a window of addresses; chunks are appended at
- * its top, and stay there.  Requests take the best fitting free extent.  Where none fits but enough chunks
- * lie idle, these are mapped a second time, side by side: an alias mapping.  Nothing that the program holds
- * ever moves.
+ * its top, and keep their place until they are given back.  Requests take the best fitting free extent. Where
+ * none fits but enough chunks lie idle, these are mapped a second time, side by side: an alias mapping.
+ * Nothing that the program holds ever moves.
  *
  *      heap                  |AAAA|....|BBBB|....|CCCC|      two chunks idle, not side by side
  *      an alias mapping           |....|....|                the same two, for a block of two chunks

@@ -1,11 +1,10 @@
 /*
  * queries.c - answers queries about addresses for blocks of the arena, as the driver does for its own memory.
  *
- * A block lies on chunks, each an allocation of its own to the driver.  Where its answer about one of them
- * differs from the one for cuMemAlloc's memory, and a program may act on it, the one for the block is given.
- * Stream-ordered memory is answered for in the same way: it can do what cuMemAlloc's can, which is more than
- * the driver's pools allow.  What the arena holds but nobody uses is free to the program that asks how much
- * is.
+ * A block lies on chunks, each an allocation of its own to the driver.  Where the driver's answer about a
+ * chunk could mislead a program, the answer is that for a block of cuMemAlloc's. Stream-ordered memory is
+ * answered for in the same way: it can do what cuMemAlloc's can, which is more than the driver's pools allow.
+ * What the arena holds but nobody uses is free to the program that asks how much is.
  */
 #include "core/log.h"
 #include "arena/share/share.h"

@@ -2,8 +2,8 @@
  * passing.c - see passing.h.
  *
  * The question is a datagram to the giver's one socket, and along with it goes one end of a pair of sockets,
- * through which he answers: who asks has no name, so whoever takes names gets no answer.  A question that is
- * dropped, with its giver or by him, closes that end, which is seen at once.
+ * through which he answers: who asks has no address, so a process that takes addresses gets no answer.  A
+ * question that is dropped, with its giver or by him, closes that end, which is seen at once.
  */
 #define _GNU_SOURCE
 #include "passing.h"

@@ -1,10 +1,11 @@
 /*
  * torch.c - an allocator for PyTorch's pluggable interface (torch.cuda.memory.CUDAPluggableAllocator).
  *
- * torch says for which stream a block is and on which it was used (record_stream), so nothing here waits: a
- * block that is freed goes back to its stream's queue, once other streams have done what they were given
- * before.  Sizes count in units of 512 bytes, as torch's own allocator counts; 0 bytes are NULL, as torch's.
- * A device that can have no arena is served by the driver: a cudaMalloc for each block.
+ * torch says for which stream a block is and on which it was used (record_stream), so the host does not wait
+ * here, but for a block that another device's stream used (foreign.c): a block that is freed goes back to its
+ * stream's queue, once other streams have done what they were given before.  Sizes count in units of 512
+ * bytes, as torch's own allocator counts; 0 bytes are NULL, as torch's. A device that can have no arena is
+ * served by the driver: a cudaMalloc for each block.
  */
 #define _GNU_SOURCE
 #include "torch.h"

@@ -6,7 +6,7 @@
         logits = head(hidden)
     vramscope.step()
 
-Where libvramscope.so is not preloaded all of this does nothing, and none of it ever raises because of vramscope.  The calls keep the GIL
+Where libvramscope.so is not preloaded phases and steps do nothing, and they never raise because of vramscope.  The calls keep the GIL
 (they take well under a microsecond) and may come from any thread; a phase belongs to the thread that opened it.
 
 `vramscope.patch_loss(model)` gives a Hugging Face model the fused loss (_loss.py), and `vramscope.linear_cross_entropy` is that loss by

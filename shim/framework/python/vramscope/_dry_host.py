@@ -1,6 +1,6 @@
 """_dry_host - large tensors of floats on the host are addresses without contents: nothing writes them, so they take no memory.
 
-A model of 72 billion parameters that is built on the host needs more memory than the machine has that asks whether it fits.  No size
+To build a model of 72 billion parameters on the host takes more memory than the machine that runs `vramscope fit` may have.  No size
 depends on these floats.  So the CPU's kernels that write do nothing where what they write are more than LARGE floats, and new results of
 such are memory that nobody has touched.  Kernels that are not in these lists, and what is read of a file, write as ever.  Whole numbers and
 booleans keep their contents, whatever their size.

@@ -7,10 +7,10 @@ ways:
     barriers         are over at once
     gloo             PyTorch's own group that does no communication, under gloo's name: gathers repeat this rank's part
     objects          gathered ones are this rank's; one that a rank sends which does not run is None, and is told as an assumption
-    parts of NCCL    NCCL is told how many ranks a part has before PyTorch splits a communicator, which says colors alone
+    parts of NCCL    the stand-in is told a part's number of ranks before PyTorch splits a communicator, as the split names colors alone
 
-NCCL's memory of a finished collective is let go by a thread of PyTorch's that looks ten times a second; where an optimizer has stepped this
-process waits until it has, but under the second assumption (VRAMSCOPE_DRY_ASSUME).
+NCCL's memory of a finished collective is let go by a thread of PyTorch's that looks ten times a second; after an
+optimizer's step this process waits for that, except under the second assumption (VRAMSCOPE_DRY_ASSUME).
 """
 
 import collections

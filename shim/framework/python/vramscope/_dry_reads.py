@@ -1,7 +1,7 @@
 """_dry_reads - operators whose results a program, or the size of a result, reads on the host.
 
-Each is called in the place of one CUDA kernel, with its operator O (_dry_wrap) and what calls it.  The kernel runs, with all memory that it
-takes; what it then reads from the device is what _dry_rules says where nothing is known.
+Each is called in the place of one CUDA kernel, with its operator O (_dry_wrap) and what calls it.  The kernel's host code runs and takes its memory.  Where it reads a result from
+the device it gets the value that is followed, and else one of _dry_rules.
 """
 
 import atexit

@@ -1,7 +1,7 @@
 """_dry_wrap - wraps PyTorch's CUDA kernels, so that values are followed (_dry_values).
 
 A kernel is replaced, in the dispatcher, by a function that calls it and then looks at what it wrote.  That is below autograd, autocast and
-torch.compile's tracing, which do all as they would; under a mode above them derivatives take other formulas.  Nearly all kernels are
+torch.compile's tracing, which do all as they would; a Python dispatch mode stands above autograd, which then takes other formulas for derivatives.  Nearly all kernels are
 wrapped, because one may fill memory with zeros by another that is followed, and then write into it.
 
     computed    the operator is computed on the CPU where its inputs are followed
