@@ -9,8 +9,9 @@
  *      vramscope_range_pop();
  *      vramscope_step();
  *
- * Thread-safety: every function may be called from any thread, also from signal handlers.  A range belongs to
- * the thread that pushed it; names are copied.  No function changes errno or blocks.
+ * Thread-safety: every function may be called from any thread, also from signal handlers.  A handler pops
+ * what it pushes, and nothing else.  A range belongs to the thread that pushed it; names are copied.  No
+ * function changes errno or blocks.
  */
 #ifndef VRAMSCOPE_H
 #define VRAMSCOPE_H

@@ -1,9 +1,10 @@
 /*
  * steps.c - finds where one training step ends and the next begins.
  *
- * A step ends when an optimizer steps for the second time: with one optimizer each iteration is a step, and a
- * GAN's two optimizers make one step together.  The end is recorded when the next forward begins, so that the
- * work in between (setting gradients to None, a scheduler) is still part of the step.
+ * A step ends where a forward begins, if the optimizer that is predicted to come next has stepped in it
+ * already; at the latest it ends at an optimizer's second step.  So with one optimizer each iteration is a
+ * step, and a GAN's two optimizers make one step together.  The work before that forward (setting gradients
+ * to None, a scheduler) is still part of the step.
  *
  * Optimizers are known by their addresses.  The table never grows: where it is full it is begun anew, which
  * is a wrong prediction.

@@ -6,9 +6,8 @@
  * preloaded definitions see each request.  Ours leave a note in the thread's own memory and go on into the
  * real function, whose allocator reports the block before it returns (torch.c).
  *
- * Each report takes the note away, that of an out-of-memory too, whether it fits or not.  It fits only a
- * block that is as large, reported from a little further down the same stack; a block without a note is
- * "raw".
+ * Every report, that of an out-of-memory too, clears the note, used or not.  A note is used only for a block
+ * that is as large, reported from a little further down the same stack; a block without a note is "raw".
  */
 #define _GNU_SOURCE
 #include "tensors.h"

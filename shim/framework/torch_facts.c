@@ -3,8 +3,8 @@
  *
  * What is said before the recording begins waits here and is recorded with the first block's report; so does
  * what the environment said when the library was loaded, which is all that there is without Python.  Whoever
- * says something holds Python's lock, so one thread at a time writes entries, the one behind the last;
- * whoever records them takes all that there are, and no lock.
+ * says something holds Python's lock, so one thread at a time appends entries.  The thread that records takes
+ * all of them at once, without a lock.
  *
  *      vs_torch_facts_waiting      0, 1, 2 ... n entries ──▶ TAKEN, read by one thread ──▶ 0
  */

@@ -1,8 +1,9 @@
 /*
  * array.c - the memory of CUDA arrays and mipmapped arrays, and what is bound into sparse ones.
  *
- * An array's bytes are those of its elements, by its descriptor; each level is half the size of the one
- * before.  What the driver rounds up beyond that is residual.  A format that is not known here counts 0.
+ * An array's bytes are those of its elements, by its descriptor; each level halves every dimension, to 1 at
+ * least, but not the number of layers.  What the driver rounds up beyond that is residual.  A format that is
+ * not known here counts 0.
  */
 #include "events.h"
 

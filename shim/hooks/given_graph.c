@@ -2,9 +2,9 @@
  * given_graph.c - the words that a launch of an executable graph gives to the device.
  *
  * Nodes are read at instantiation, those of child graphs too, and every launch gives each word that may be an
- * address.  A later change of a node adds its new parameters and leaves the old ones: false uses may be
- * recorded, but no true one is missed, and no word that was there before is sure then.  A graph with nodes
- * that cannot be read (bodies of conditions, batches of memory operations, nodes that the device itself may
+ * address.  A later change of a node adds its new parameters and leaves all words that were there before.
+ * These count as possible uses only: some may be false, but no true one is missed.  A graph with nodes that
+ * cannot be read (bodies of conditions, batches of memory operations, nodes that the device itself may
  * change), and one that is not known here, may reach every block.
  *
  * By CUDA's own rules a program does not launch, change or destroy one executable graph on two threads at

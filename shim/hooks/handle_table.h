@@ -3,8 +3,8 @@
  *
  * A table is a zeroed static array of slots, each of which begins with its key, an _Atomic uintptr_t.  A slot
  * is claimed by one compare-and-swap and never moves: no lock, no allocation, any thread.  All accesses are
- * relaxed, as they concern the key only; a user with more than one word beside the key publishes these
- * itself.
+ * relaxed: after a look-up only the key is sure.  A word beside it has to be atomic, and may not be stored
+ * yet; a user with several publishes these itself.
  */
 #ifndef VS_HOOKS_HANDLE_TABLE_H
 #define VS_HOOKS_HANDLE_TABLE_H

@@ -5,8 +5,8 @@
  *      thread B:         alloc in what it had taken                                   block b
  *
  * The holdings are recorded before a block's event, if they have changed since they were recorded last.  They
- * were read after the block was made, and blocks that are recorded as living do live: so wherever a block is
- * in the recording, enough memory for it and all others is.
+ * were read after the block was made, and blocks that are recorded as living do live.  So wherever a block is
+ * recorded, the holdings recorded before it are at least the sum of it and all others that live.
  */
 #include "provided.h"
 

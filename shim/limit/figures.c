@@ -2,7 +2,8 @@
  * figures.c - what programs are told of a device's memory, under a limit: the limit is the device's total,
  * and free is what it leaves, by cuMemGetInfo, cuDeviceTotalMem and NVML's functions of the same meaning.
  *
- * NVML is looked up by name (hooks/symbols/resolve.c); a program that is linked to it gets its own answers.
+ * NVML is looked up by name (hooks/symbols/resolve.c); a program that is linked to it gets NVML's figures,
+ * not the limit.
  */
 #include "limit.h"
 

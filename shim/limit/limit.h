@@ -1,12 +1,12 @@
 /*
  * limit.h - the most that this process gets of each device (VRAMSCOPE_LIMIT).
  *
- *      program ─▶ hook ─▶ provider ─▶ function of calls.c ─▶ driver
- *                                        │  vs_limit_ask: would the call pass the limit?
- *                                        └─ if so CUDA_ERROR_OUT_OF_MEMORY, and no call
+ *      program ─▶ hook ─▶ (provider, where it serves) ─▶ function of calls.c ─▶ driver
+ *                                                           │  vs_limit_ask: would the call pass the limit?
+ *                                                           └─ if so CUDA_ERROR_OUT_OF_MEMORY, and no call
  *
- * The functions stand directly before the driver's (vs_put_beneath), so they see what the arena takes as
- * well. Without a limit none of them is there.
+ * The functions stand directly before the driver's (vs_put_beneath), so the calls that the provider (the
+ * arena) makes itself come there as well.  Without a limit none of the functions is there.
  *
  * What the process has is the driver's own figure, with context and code.  It is asked only where the limit
  * could be passed: between two questions each granted call is counted at its most, and no free is.

@@ -2,9 +2,9 @@
  * pools.c - stream-ordered allocations, and graphs with memory nodes, under a limit.
  *
  * A pool gives what it holds before it takes more of the device, and says neither how much more nor when.  So
- * where an allocation could pass the limit it is tried: first in what the pool holds unused, then with that
- * given back to the driver once the stream's frees are done.  What passes the limit all the same is freed
- * again, and refused.
+ * an allocation that could pass the limit is tried in what the pool holds unused.  If that fails, the
+ * stream's frees are waited for, the pool is trimmed, and it is tried again.  What passes the limit all the
+ * same is freed again, and refused.
  *
  * A graph's memory is taken by its first launch or its upload.  Where all its allocations together would not
  * fit, the upload shows whether they do.

@@ -1,6 +1,6 @@
 /*
  * nvml.c - the few functions of NVML that vramscope uses, declared here by their documented binary interface,
- * so that building needs no NVIDIA header or library.
+ * so that building needs neither its header nor the library.
  */
 #define _GNU_SOURCE
 #include "sampler.h"

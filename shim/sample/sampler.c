@@ -1,5 +1,6 @@
 /*
- * sampler.c - samples the memory that the process uses according to the driver, and the host's memory.
+ * sampler.c - samples the memory that the process uses according to the driver.  Beside each figure stands
+ * the host's memory, which the drain thread samples.
  *
  * NVML has a thread of its own: the host may use the library too, and so must share the descriptors that the
  * library opens, while the drain thread has a descriptor table of its own.  If NVML never lists us (a

@@ -3,8 +3,8 @@
  *
  * NVML gives that figure without a CUDA context and without disturbing a stream capture, but only the
  * sampler's own thread calls NVML.  So these functions pass the query to that thread and wait for its answer,
- * VS_QUERY_MS at most; a thread of the host never waits for a lock of NVML's, of the loader's or of ours.  On
- * threads inside vramscope's own code (vs_record_enabled() is false there) they return false.
+ * VS_QUERY_MS at most; a thread of the host never waits for a lock of NVML's, of the loader's or of ours.
+ * Where vs_record_enabled() is false, as on threads of our own such as the drain's, they return false.
  *
  *      struct vs_used before, after;
  *      vs_used_now(device, &before);   real call;   vs_used_now(device, &after);

@@ -1,5 +1,6 @@
 /*
- * graft.c - extends stacks: puts the stack of a node's birth under a node's, and a layer on top.
+ * graft.c - extends stacks: one that is taken while an autograd node runs goes on with the stack of the
+ * forward that made the node, and a module whose call is open becomes the innermost frame.
  *
  *      inside of the run of a node        hook train.py:80 ─▶ AddmmBackward0 ─▶ forward train.py:41 ─▶ main
  *      where a module's call is open      layers.7.mlp ─▶ forward train.py:41 ─▶ main

@@ -10,8 +10,8 @@
  *                     names and line copied into the journal                            (python_text.c)
  *
  * Every frame is walked over each time: a frame that lies where one lay before may have been left and entered
- * again by another line of its caller, and nothing in it would show that.  Only what lies outside of a call
- * that goes through a function of ours is known to stand still (core/open_calls.h).
+ * again by another line of its caller, and nothing in it would show that.  Only the callers of an open call
+ * that went through a function of ours need not be: they cannot change (core/open_calls.h).
  */
 #define _GNU_SOURCE
 #include "python_walk.h"

@@ -8,9 +8,9 @@
  *      python_walk.h     thread state -> innermost frame -> walk, inline; python_walk.c: what is rare in it
  *      python.c          capturing: walk -> hash -> this thread's table of stacks -> id
  *
- * Nothing of Python is linked, and of its functions four that only read a word run until they have shown that
- * we read the same words ourselves.  A thread's own frames stand still while it is inside our hook: only the
- * thread itself pushes and pops them. So they are read without the GIL, and a code object on the chain is
+ * Nothing of Python is linked.  Four of its functions, each of which only reads a word, are called until our
+ * own reads have agreed with theirs.  A thread's own frames stand still while it is inside our hook: only the
+ * thread itself pushes and pops them.  So they are read without the GIL, and a code object on the chain is
  * alive, because its frame holds a reference.
  */
 #ifndef VS_STACKS_PYTHON_H

@@ -2,8 +2,8 @@
  * next.c - the dlsym and dlvsym that come after ours: the C library's, or those of another library that
  * interposes them.
  *
- * Neither way takes a lock of ours or allocates, and both may be gone before the C library or a sanitizer's
- * runtime is initialised.
+ * Both may be looked for before the C library or a sanitizer's runtime is initialised: that takes no lock of
+ * ours and allocates nothing.
  */
 #define _GNU_SOURCE
 

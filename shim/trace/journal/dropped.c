@@ -2,8 +2,8 @@
  * dropped.c - what becomes of allocations that the full ring dropped: their frees are dropped too, and a sum
  * stands for their bytes.
  *
- * The ledger never counted such an allocation, so its free would only take the room of one that matters.  It
- * leaves its address here, by which the free is known.  Any thread, any signal handler.
+ * The ledger never counted such an allocation.  Its address is kept here, so that its free is known and takes
+ * no slot of the ring from one that matters.  Any thread, any signal handler.
  */
 #include "format.h"
 

@@ -2,7 +2,8 @@
  * journal.h - the file-backed memory that events pass through, and that survives the process.
  *
  * The recording process writes the file, through a shared mapping.  Its drain thread reads it or, after a
- * SIGKILL, `vramscope recover`.  Once append() has returned, only a crash of the machine can lose the event.
+ * SIGKILL, `vramscope recover`.  An event that is published survives the process: only a crash of the machine
+ * can lose it.  One that finds the ring full is not published.
  *
  * Ring: sequences count from 1; a full ring consumes none.  The consumer kills a slot that is claimed and not
  * published within 100 ms: the event counts as lost, and the slot is skipped, as its late writer may still

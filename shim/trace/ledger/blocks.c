@@ -1,6 +1,7 @@
 /*
  * blocks.c - a framework's blocks: pairing, the check against the framework's own totals, and the discovery
- * that a direct driver allocation is managed after all.
+ * that a direct driver allocation is managed after all: that a caching allocator carves blocks from it
+ * (docs/design.md).
  *
  * A `mismatch` row is written when the difference to the framework's totals changes, back to none included.
  * Where the recording began late (the first report's totals are above ours) the missing bytes become the

@@ -8,6 +8,8 @@
  *      a framework's report whose own figure is not less than ours    framework's blocks, managed memory
  *      nothing of the part lives any more                             each part, direct memory as well
  *
+ * Managed memory is what a caching allocator carves blocks from (docs/design.md).
+ *
  * Lost allocations make a total too low, and may hide for a while that it is too high.  So after the first
  * loss every report is compared, and one whose figure is below ours brings the doubt back.
  */

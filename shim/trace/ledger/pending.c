@@ -1,8 +1,9 @@
 /*
  * pending.c - the look-ahead queue: was a driver allocation made by a caching allocator?
  *
- * A framework reports a block right after the driver allocation that it carves it from, on the same thread.
- * So a driver allocation, and every event behind it, waits until that thread reports:
+ * If so it is managed, else direct (docs/design.md).  A framework reports a block right after the driver
+ * allocation that it carves it from, on the same thread.  So a driver allocation, and every event behind it,
+ * waits until that thread reports:
  *
  *      alloc A (thread 1)    push    alloc B (thread 2)    block in A (thread 1)
  *      provisional ------------------------------------------> managed; A and the push go out

@@ -6,8 +6,8 @@
  * them may depend on earlier events that have left the queue.  So the verdicts are kept, and nothing is
  * decided anew while events are fed again:
  *
- *      committed | A provisional   B managed   free of A ... | C
- *                | fed again: B by its row, A waits          | from here on as ever
+ *      committed | A provisional   B managed   free of A ...               | C
+ *                | fed again: B by the table's verdict, A still undecided  | from here on as ever
  */
 #include "internal.h"
 

@@ -2,13 +2,14 @@
  * fold.c - keeps the file below its limit: folds old stretches, and joins folded ones.
  *
  *      start ───────────────────────────────────────────────────────────────────────▶ now
- *      [1 2 3] [   8   ][   8   ] [ 4 ][ 4 ] [ 2 ][ 2 ] [1][1] [peak] ........ in full ........
+ *      [steps 1-3] [   8   ][   8   ] [ 4 ][ 4 ] [ 2 ][ 2 ] [1][1] [peak] ...... in full ......
  *
  * At the end of each stretch (ledger/stretch.c), while what is written takes more than FOLD_SHARE of the
  * limit, the oldest stretch in full is folded: events that are no longer needed are deleted (fold_rows.c),
- * sums replace them (fold_sums.c).  Of each size (1, 2, 4, ... stretches) there is a bounded number of folded
- * ones; beyond it the two oldest neighbours become one of twice the size.  So their number grows with the
- * logarithm of the run's length.  If that does not suffice, rows are not written at all (vs_store_level).
+ * sums replace them (fold_sums.c).  Stretches of the first steps, of an out-of-memory and of the peaks stay
+ * longer (enum worth).  Of each size (1, 2, 4, ... stretches) there is a bounded number of folded ones;
+ * beyond it the two oldest neighbours become one of twice the size.  So their number grows with the logarithm
+ * of the run's length.  If that does not suffice, rows are not written at all (vs_store_level).
  */
 #include "fold.h"
 

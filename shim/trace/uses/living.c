@@ -9,7 +9,7 @@
  * So a pointer to a block's begin is found at once, and one into its middle with one or a few words of bits,
  * or as the page's cover.  Regions and leaves are anonymous memory, mapped when a block first begins or
  * reaches there, and kept.  The bits of one word belong to several blocks, so they are changed by atomic
- * operations; everything else is written by the thread that owns the block.
+ * operations; everything else is written by the thread that adds or removes the block.
  */
 #define _GNU_SOURCE
 #include "living.h"

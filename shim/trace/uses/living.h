@@ -2,9 +2,10 @@
  * living.h - a map from addresses to the living block that each may lie in.
  *
  * A look-up is a few loads, takes no lock and allocates nothing.  So are additions and removals, but for a
- * word that is written for each 2 MiB of a large block.  A thread that uses a block has got it from the
- * thread that made it, by the program's own synchronisation: so a look-up finds every block that was added
- * before.  One that runs beside a removal may still find the block.
+ * word that is written for each 2 MiB of a large block.  The thread that takes events out of the ring has
+ * such maps for itself (uses.c); another one is shared by all threads of the program (access/use.c).  There a
+ * thread that uses a block has got it from the thread that made it, by the program's own synchronisation: so
+ * its look-up finds the block.  One that runs beside a removal may still find the block.
  */
 #ifndef VS_TRACE_USES_LIVING_H
 #define VS_TRACE_USES_LIVING_H

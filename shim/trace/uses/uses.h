@@ -6,7 +6,8 @@
  * that was meant.
  *
  * The rows lie in the journal and may be ahead of the database: row 0 says up to which event they are made.
- * An event that comes again, after a kill or for another writer, only has its free's row looked up.
+ * An event that comes again, after a kill or for another writer, changes no row; if it is a free, its row is
+ * only looked up.
  *
  * Not thread-safe: for the thread that takes events out of the journal.
  */
