@@ -3,11 +3,11 @@
 #
 #   tests/run.sh [STAGE...]      stages: lint unit e2e oracle noarena asan tsan gpu (all unless named)
 #   tests/run.sh quick           at each commit: the build, lint and the unit tests, in a minute and a half where all is built
-#   tests/run.sh full [SCALE]    the long loops of tests/full alone: at most two hours on two cores; SCALE 0.01 for a taste
+#   tests/run.sh full [SCALE]    instead, what takes long, tests/full and tests/e2e in full: at most two hours on two cores; SCALE 0.01 for a taste
 #
 # A test that exits 77 was skipped and says why.  Logs lie in build/test-logs; those of failed tests are shown.  Each stage says its
-# time, what of that the processors had to do, and for which scripts most of it; long tests begin first, and what waits for itself
-# has company.  The last line counts, and the exit status is 0 where nothing failed.
+# time, what of that the processors had to do, and for which scripts most of it; long tests begin first, and tests that wait much
+# run beside others.  The last line counts, and the exit status is 0 where nothing failed.
 #
 # TEST_PYTHON, for the tests that want PyTorch, is one that scripts/torch.sh makes unless it is given; what reaches into PyTorch is
 # tested with the newest, and by `full` with every version.  What they take to fetch is no part of the tests' time.

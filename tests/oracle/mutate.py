@@ -1,6 +1,6 @@
 """Proof that the oracle can fail: one value of a good recording is changed, and that must be found. Every column that says something
-of memory, ranges or steps is a class. Where others give the column, each change must be found; in the recorder's own facts one of
-several tries.
+of memory, ranges or steps is a class. A change in a column that follows from others must be found each time; in
+the recorder's own facts, once in several tries.
 """
 import os
 import random

@@ -1,8 +1,8 @@
 """plan.py - from a recording under the witness (witness.c): when each block was idle, as numbers of births and work.
 
-    plan.py make DB LOG PLAN [N]    writes PLAN for the second run.  N: also takes one block away one use too early, which the program must die of;
-                                    the Nth that promises it: its use is by a kernel with few parameters, as a large structure may only hold an
-                                    address that somebody left there
+    plan.py make DB LOG PLAN [N]    writes PLAN for the second run.  N: also takes one block away one use too early, so that the program must die:
+                                    the Nth suitable one.  A use by a kernel with few parameters is preferred, since a large structure may hold
+                                    an address that is never used
     plan.py same LOG LOG            exit status 1 where two runs did not make the same births and work
 
 A block is idle from its birth to its first use, in its longest pause, and from its last use to its free.  What may have been used unseen

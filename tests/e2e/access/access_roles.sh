@@ -1,5 +1,6 @@
 #!/bin/bash
-# Each block of a training has its role, by the rule that decided; roles add up to the peak; without VRAMSCOPE_ACCESS there are none.
+# Each block of a training has its role, by the rule that decided; roles add up to the peak; without VRAMSCOPE_ACCESS there are only those that the
+# framework says.
 . "$(dirname "$0")/../lib/lib.bash"
 shim_env=(VRAMSCOPE_ACCESS=on)
 run_shimmed "$tests/prog_roles"

@@ -1,11 +1,11 @@
 // link: cuda
 /*
- * prog_roles.c [told|leftovers] [STEPS] - a training of four steps with a block of every role, known by
- * its size.
+ * prog_roles.c [told|leftovers] [STEPS] - a training of STEPS steps (4 unless given) with a block of every
+ * role, known by its size.
  *
  * Kernels compute nothing.  The peak is in backward.  told: after each step it says what PyTorch would say
- * of storages, and two things that are none.  leftovers: kernels get structures as PyTorch's strided ones
- * do, whose unused room has the addresses of all blocks.
+ * of storages, and also addresses where no block begins and a role that there is not.  leftovers: kernels
+ * get structures as PyTorch's strided ones do, whose unused room has the addresses of all blocks.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

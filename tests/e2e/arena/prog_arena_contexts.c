@@ -1,7 +1,7 @@
 // link: cuda
 /*
- * prog_arena_contexts PART - work of other contexts on an arena's memory.  Under the shim and the simulated
- * driver only: that is told which context is busy.
+ * prog_arena_contexts PART - work of other contexts on an arena's memory.  It needs the shim and the
+ * simulated driver, which it tells which context is busy.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
-# --device, --top and --sort show what was asked for; run --force replaces recordings alone, and its program has the limits that it would
-# have had.
+# --device, --top and --sort show what was asked for; run --force replaces recordings and no other file; its program has the resource limits that it
+# has without vramscope.
 . "$(dirname "$0")/../lib/command.bash"
 export COLUMNS=120
 make_db two.db --devices 2

@@ -1,7 +1,6 @@
 #!/bin/bash
-# A workspace that backward kept, as cuBLAS's in PyTorch's allocator, is not told as gradients that were kept: on a recording of adapters on
-# an H200
-# (tests/gpu/unseen), whose 32 MiB of it are 14 % of the peak; a tensor would be.
+# A workspace that backward makes and keeps, as cuBLAS's in PyTorch's allocator, is not told as kept gradients; a tensor kept so is. The recording is
+# of adapters on an H200 (tests/gpu/unseen), with 32 MiB of workspace, 14 % of its peak.
 . "$(dirname "$0")/../lib/lib.bash"
 V=$BUILD/bin/vramscope data=$(cd "$(dirname "$0")/../../data" && pwd)
 command -v xz >/dev/null || skip "no xz"

@@ -1,5 +1,6 @@
-"""cross_entropy_parts.py [cpu|cuda] [PATTERN] - the loss of an output layer whose rows RANKS processes (2) have between them is PyTorch's in double
-precision in one process that has the whole weight.  BINDING names the folder of the package vramscope.
+"""cross_entropy_parts.py [cpu|cuda] [PATTERN] - the loss of an output layer whose rows several processes have between them is PyTorch's in double
+precision in one process that has the whole weight.  RANKS says how many processes (2 unless it is set); BINDING names the folder of the package
+vramscope.
 """
 import itertools
 import os

@@ -1,6 +1,6 @@
 #!/bin/bash
-# `vramscope fit` of a launcher answers for as many ranks as that would start; where it and --ranks disagree one line says so.  A program that spawns
-# its ranks itself is one of them, and needs no port of its own.
+# `vramscope fit` of a launcher answers for as many ranks as that would start; where it and --ranks disagree one line says so.  Of a program that
+# spawns its ranks itself one rank runs, and the port where these would meet may be taken.
 . "$(dirname "$0")/../lib/lib.bash"
 . "$(dirname "$0")/../lib/dry.bash"
 find_torch

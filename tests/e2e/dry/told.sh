@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the pages call the blocks of a default recording, whose uses nobody followed, and of a snapshot.
+# Pages name the blocks of a default recording, whose uses nobody followed, and of a snapshot by their life, and on every page by the same word.
 . "$(dirname "$0")/../lib/lib.bash"
 find_torch
 unset LD_LIBRARY_PATH

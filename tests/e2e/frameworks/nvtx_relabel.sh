@@ -1,5 +1,5 @@
 #!/bin/bash
-# Of a program that speaks NVTX alone --phases and --steps make afterwards what a recording is whose ranges have the names of phases.
+# For a program that has NVTX ranges alone, --phases and --steps given afterwards show what a recording shows whose ranges have the names of phases.
 . "$(dirname "$0")/../lib/lib.bash"
 include=$(sed -n 's/^CUDA_INCLUDE_DIR:PATH=//p' "$BUILD/CMakeCache.txt" 2>/dev/null)
 include=${include:-/usr/local/cuda/include}

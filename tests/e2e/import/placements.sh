@@ -1,5 +1,6 @@
 #!/bin/bash
-# Recordings of an H200 lie under each policy where they lay: who means to decide otherwise renews tests/data/golden/placements.txt.
+# What each policy decides about recordings of an H200 is what it decided before: tests/data/golden/placements.txt has a digest of it. A change that
+# means to decide otherwise renews that file.
 set -u
 BUILD=${BUILD:?the build directory}
 HERE=$(cd "$(dirname "$0")" && pwd)

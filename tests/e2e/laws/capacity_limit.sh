@@ -1,7 +1,6 @@
 #!/bin/bash
-# --capacity of a limit that PyTorch had is what was recorded under it, with expandable segments, too: those reserve addresses for nine
-# eighths of the
-# device's memory, not of the limit.
+# A replay with --capacity=LIMIT is what PyTorch recorded under that limit, with expandable segments, too: those reserve addresses for nine eighths of
+# the device's memory, not of the limit.
 . "$(dirname "$0")/../lib/lib.bash"
 data=$(dirname "$0")/../../data
 # a Qwen2 with checkpoints, 3 x 1728 tokens, on an H200 of 140 GiB with 12 GiB allowed; call stacks taken out

@@ -8,9 +8,9 @@
  *      switch          a workspace of 1 MiB up to 2048 tokens, beyond of 3 MiB + 100 B a token
  *      list            likewise, beyond of 64 B a token
  *
- * Beyond 4096 tokens: oom ends with 1 as PyTorch does; crash by a signal; hang never, though it is asked
- * to.  refused: the driver refuses 1 TiB, nobody says so, and it ends with 1; recovers: so, after it got
- * less. leave: a sleeping child is left behind.  Prints the most that was allocated.
+ * Beyond 4096 tokens: oom ends with 1 as PyTorch does; crash ends by a signal; hang never ends, even on
+ * SIGTERM.  refused: the driver refuses 1 TiB, no framework reports that, and it ends with 1.  recovers:
+ * likewise, after it got 1 MiB.  leave: a sleeping child is left behind.  Prints the most that was allocated.
  */
 #define _GNU_SOURCE
 #include "prog.h"

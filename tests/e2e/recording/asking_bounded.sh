@@ -1,7 +1,6 @@
 #!/bin/bash
-# What calls take that allocate nothing is asked within 50 ms of the host's time in all: by the driver where the process is alone on the
-# device, so of every
-# call; else by NVML, of the first few, and the report says so.
+# Some calls take device memory without allocating. To measure them costs at most 50 ms of the host's time in all: where the process is alone on the
+# device the driver is asked, at every such call; else NVML, at the first few, and the report says so.
 . "$(dirname "$0")/../lib/lib.bash"
 
 vramscope=$BUILD/bin/vramscope

@@ -1,7 +1,6 @@
 #!/bin/bash
-# What a full ring drops has its bytes in the totals: no figure is higher than what the program held, and at the end all are 0.  Where ends
-# were lost as well
-# (test_store.c), figures are called upper bounds.
+# Allocations that a full ring drops have their bytes in the totals: no figure is higher than what the program held, and at the end all are 0. Where
+# ends of recorded allocations were dropped as well (test_store.c), figures are called upper bounds.
 . "$(dirname "$0")/../lib/lib.bash"
 
 shim_env=(VRAMSCOPE_RING_EVENTS=1024)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What a process leaves that is killed while it makes its journal is removed by recover, and by the next run: nothing that a process has open, that is
-# not a journal's name, or that holds something.  One journal that cannot be merged keeps no other from it.
+# What a process leaves that is killed while it makes its journal is removed by recover, and by the next run.  What a process has open, what is not
+# named like a journal and what holds something stays.  A journal that cannot be merged keeps no other from it.
 . "$(dirname "$0")/../lib/lib.bash"
 export VRAMSCOPE_JOURNAL_DIR=$dir/journals
 mkdir "$VRAMSCOPE_JOURNAL_DIR"

@@ -1,6 +1,6 @@
 // link: cuda
-/* Holds 8 MiB, works until it may go without the total staying different, takes 16 MiB more and ends at once.
- */
+/* Holds 8 MiB, takes and frees 2 MiB again and again until the test lets it go, takes 16 MiB more and ends at
+ * once. */
 #include "prog.h"
 #include <time.h>
 

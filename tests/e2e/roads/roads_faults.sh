@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every hooked function fails once, and always: the program gets exactly the driver's error, the call is recorded with it, and no total is bent.
-# Where what we ask the driver for ourselves fails the program sees nothing.
+# Every hooked function is made to fail at its first call, in tests/run.sh full also at every call: the program gets exactly the driver's error, the
+# call is recorded with it, and no total is bent. Where what we ask the driver for ourselves fails the program sees nothing.
 . "$(dirname "$0")/../lib/lib.bash"
 rows=$(dirname "$0")/../../../shim/trace/driver.def
 

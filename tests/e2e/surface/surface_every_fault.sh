@@ -1,7 +1,7 @@
 #!/bin/bash
-# Every function of the memory surface fails once, in tests/run.sh full always too, in programs that go on: they are given exactly the driver's error,
-# the failed call is recorded with it, and what is alive is still what the curves end at.  A row of driver.def that is not called
-# so has its reason here.
+# Every function of the memory surface is made to fail at its first call, in tests/run.sh full also at every call, and the programs go on: they are
+# given exactly the driver's error, the failed call is recorded with it, and what is alive is still what the curves end at.  A row of driver.def that
+# is not called so has its reason here.
 . "$(dirname "$0")/../lib/lib.bash"
 root=$(dirname "$0")/../../..
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Imports are marked and in no total: external memory counts once, at its import; what is mapped of it is a view.
+# Imported memory is marked and in no total. External memory is recorded once, at its import; what is mapped of it is a view.
 . "$(dirname "$0")/../lib/lib.bash"
 
 run_shimmed "$tests/prog_imports"

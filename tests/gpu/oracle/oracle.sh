@@ -3,8 +3,9 @@
 # one GPU unless named; torch_ddp and torch_fsdp need two. OUT gets coverage.md (the table), coverage.json, coverage.log, and
 # failures.tar.gz.
 #
-# Every program runs alone, under the oracle, under vramscope (which gives the residual), and under both (which gives the comparison).
-# CUPTI itself may change what a program does, so output is compared with and without it. Only what is measured runs alone.
+# Every program runs plain, under the oracle, under vramscope (which gives the residual), and under both (which gives the comparison).
+# CUPTI itself may change what a program does, so output is compared with and without it. The runs under vramscope alone are
+# measured, and made one by one; of the others four are made at a time.
 . "$(dirname "$0")/../gpu.bash"
 shift 2
 one_gpu="static_cudart torch_eager torch_expandable torch_async torch_graphs torch_graphs_async torch_offload jax_bfc

@@ -1,5 +1,5 @@
-/* test_mixed.c - room of a library that is a guess: what likely, least and most come to, each may be the
- * highest. */
+/* test_mixed.c - a library's room whose size is a guess: it is replayed with the likely size, the least and
+ * the most, and any of the three may reserve the most. */
 
 #include "unit/test.h"
 #include "replay/layouts.h"

@@ -1,4 +1,5 @@
-/* test_dropped.c - what a full ring drops: a recording with losses shows too little and never too much. */
+/* test_dropped.c - what a full ring drops.  Dropped allocations make no figure too high; a dropped end can,
+ * and is counted with its place. */
 #define _GNU_SOURCE
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 /*
- * test_merge.c - one file into another: every number of an event moves up to those of its process.
+ * test_merge.c - one file into another: events get numbers of their process, and so does what refers to them.
  */
 
 #include "unit/trace/db_kit.h"
