@@ -6,8 +6,9 @@
  *      that made it                       ########    #                ##     ###         ########
  *      allocated at the ends of steps     rises       flat        saw         flat        flat
  *
- * Three things look the same as a leak: a cache that is not full yet, a list that is cleared less often
- * than the recording is long, and experts or states that are used for the first time.
+ * So these five are told apart.  Three other things look the same as a leak: a cache that is not full when
+ * the recording ends, a list that is not cleared in it, and experts or states that are used for the first
+ * time.
  */
 #ifndef VS_ANALYSIS_GROWTH_H
 #define VS_ANALYSIS_GROWTH_H

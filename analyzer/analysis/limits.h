@@ -2,7 +2,7 @@
  * limits.h - a limit on memory as somebody wrote it down, and whether a measured figure keeps it.
  *
  *      allocated:20GiB                    all that was allocated on a device, at its peak
- *      phase=logits:4GiB                  all that was allocated while a range of the phase was open
+ *      phase=logits:4GiB                  likewise while a range of the phase was open, older blocks included
  *      layer=Llama.layers.0,rank=3:2GiB   what one layer held, at its own greatest moment, of one rank
  */
 #ifndef VS_ANALYSIS_LIMITS_H

@@ -3,8 +3,7 @@
  * peaked highest, how much they differ.
  *
  * Files are of one job where their world sizes are equal, they ran at the same time, and no rank comes
- * twice; a rank may have several processes, which then share a device.  Files without a rank are a group of
- * their own.
+ * twice, except as processes that share a device.  Files without a rank are a group of their own.
  */
 #ifndef VS_ANALYSIS_RANKS_H
 #define VS_ANALYSIS_RANKS_H

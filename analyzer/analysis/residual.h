@@ -1,5 +1,5 @@
 /*
- * residual.h - the memory that the process uses according to the driver beyond what it requested.
+ * residual.h - what the process uses by the driver's own figure, beyond what it requested of the driver.
  *
  *      driver used = reserved + residual
  *      residual    = measured (contexts, limits, code, streams, graphs, peers)

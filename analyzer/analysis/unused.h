@@ -1,6 +1,7 @@
 /*
- * unused.h - what a device's reserved memory held beside what was allocated, at a moment: parts that add up
- * to the difference to the byte.  What does not add up, and all of a thinned recording, is UNUSED_UNKNOWN.
+ * unused.h - what a device's reserved memory held beside what was allocated, at a moment: rows that add up
+ * to the difference to the byte.  What the others don't explain, and all of a thinned recording, is the row
+ * UNUSED_UNKNOWN.
  * Where the file lacks the moment's event there are no rows.
  */
 #ifndef VS_ANALYSIS_UNUSED_H

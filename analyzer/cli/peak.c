@@ -1,7 +1,7 @@
 /*
  * peak.c - `vramscope peak`: who held the bytes when a device's allocated memory was greatest, or (--at
- * oom) when memory ran out.  The groups of every question sum to the peak to the byte; where they don't,
- * the difference is a row of its own.
+ * oom) when memory ran out.  The groups of every question sum to the peak to the byte; what the
+ * file lacks of it is a row of its own.
  */
 #include "base/args.h"
 #include "read/ooms.h"

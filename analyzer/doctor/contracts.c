@@ -1,7 +1,7 @@
 /*
  * contracts.c - whether python3's PyTorch is as it is taken for granted: a program of a few lines, on the CPU
- * and under the library, in a process of its own.  It goes forward and backward and reports two blocks that
- * are nobody's; what holds and what does not is in its recording.  So what would end a training in its first
+ * and under the library, in a process of its own.  It goes forward and backward and reports two made-up
+ * blocks; what holds and what does not is in its recording.  So what would end a training in its first
  * backward ends this program.
  */
 #include <stdio.h>

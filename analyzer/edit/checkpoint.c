@@ -16,9 +16,9 @@
  *
  * The second forward is the recorded one, block by block.  No recording says how long a block lives in the
  * first forward that is not saved any more: to the end of the unit (the high end), or until the next call has
- * made something of it.  A call is what one call stack makes; the largest block of them is what it gives.  In
- * backward a node frees what the first forward saved at its end, and what was made again as soon as it has
- * used it.
+ * made something of it.  A call is what one call stack makes; the largest block of them is what it gives.  A
+ * node of backward frees what the first forward saved when the node ends, and what was made again as soon as
+ * it has used it (at the high end that, too, when it ends).
  */
 #include <stdlib.h>
 #include <string.h>

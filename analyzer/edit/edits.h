@@ -15,9 +15,10 @@
  *                            ",loss=bf16" behind it for what the loss computes in
  *      zero=S:N              ZeRO stage S over N ranks
  *
- * An edit has a low and a high answer: the program with the least and with the most memory that the change
- * can mean.  Where both are the same there is one program.  An edit that the recording cannot answer is
- * refused with a sentence that says what is missing.
+ * An edit has a low and a high answer: the programs that are meant to take the least and the most memory that
+ * the change can mean (a figure that an edited order turns round is sorted in whatif/answers.h).  Where both
+ * are the same there is one program.  An edit that the recording cannot answer is refused with a sentence
+ * that says what is missing.
  */
 #ifndef VS_EDIT_EDITS_H
 #define VS_EDIT_EDITS_H

@@ -9,8 +9,8 @@
  *      optimizer .. a later step, or never                 state
  *      forward .. backward                                 saved for backward
  *
- * In a run that ended in a refusal nothing of its last step may have died: then what an optimizer's
- * arithmetic made is a temporary, as the call stack says.
+ * A run that ended in a refusal had perhaps freed no block of its last step: of those that lived then, what
+ * an optimizer's arithmetic made is a temporary, as the call stack says.
  */
 #include "program.h"
 

@@ -5,7 +5,7 @@
  * The program up to the refusal is replayed under each allocator as it is, and edited under its own.  A
  * replay may hold what the run could: its limit, or what it held then and what the driver had free.  What
  * passes only where blocks happen to fit is no advice: it must pass with a 100th of the memory to spare, and
- * with sizes that are a little off.  Nothing is said of what comes after the request.
+ * with each large block's size up to a 100th off.  Nothing is said of what comes after the request.
  */
 #ifndef VS_EDIT_REFUSAL_H
 #define VS_EDIT_REFUSAL_H

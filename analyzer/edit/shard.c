@@ -15,8 +15,8 @@
  *      backward    | unit 1 whole | unit 0 whole ...
  *
  * What is gathered arrives in flat buffers, gradients are whole until their unit is through, and the next
- * unit is gathered ahead: at the low end there is none of that, at the high end four times the largest unit,
- * and in backward twice the rest.
+ * unit is gathered ahead.  At the low end these three take nothing, at the high end four times the largest
+ * unit, and in backward twice the rest besides.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -9,10 +9,11 @@
  *      data in a repeated layer                 half                  attention, in parts    1/4 to 5/4
  *      data outside of them, as a loss's        half to all           its squares            none to 3/2
  *      output layer's logits                    half to 3/2           norm in Python         half to 5/4
- *      the loss's, if it is said to be in fp32  all                   in 16 bits             half
+ *      the loss's, if said to be in fp32        all                   ... said to be in bf16 half
  *      a library's bytes                        half to twice         inputs                 half to all
  *
- * Fused attention copies its output, or does not; that is one block of three or more.  In parts it keeps
+ * Fused attention copies its output, or does not, in fp32 and in 16 bits each: of three blocks one may go
+ * (half of 2/3), or beside two one more may come (half of 3/2).  In parts it keeps
  * copies of queries, keys and values, and the softmax its output in fp32 and again in 16 bits.  A norm keeps
  * a copy in fp32 and the product in 16 bits.  Copies that autocast makes of weights go; those of data go, or
  * what they were made of stays in their place.

@@ -1,9 +1,9 @@
 /*
  * snapshot_pools.c - of which stream and pool each segment of a snapshot is.
  *
- * A recording says the stream of a block, not of a segment; read/tape.h finds a segment's from the blocks in
- * it.  A private pool's number is made of the two by which PyTorch names it.  A graph's capture may have no
- * name yet; its pool gets a pair that PyTorch does not come to.
+ * A recording has a stream for each block and none for a segment; read/tape.h finds the segment's from the
+ * blocks in it.  A private pool's number is made of the two by which PyTorch names it.  A graph's capture may
+ * have no name yet; its pool gets a pair that PyTorch does not come to.
  */
 #include <stdlib.h>
 

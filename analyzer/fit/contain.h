@@ -1,7 +1,7 @@
 /*
- * contain.h - what a program writes goes nowhere: in a mount namespace of its own each file system that it
- * could write to has an overlay of memory on it.  Files that were written go with the namespace; FOLDER and
- * the journals stay the machine's own.
+ * contain.h - what a program writes stays in memory: in a mount namespace of its own each file system that it
+ * could write to has an overlay of memory on it.  When it ends, the files that it wrote are listed, copied if
+ * that is wanted, and go with the namespace; FOLDER and the journals stay the machine's own.
  *
  *      begin --> in the child: enter --> started --> the program runs --> end: what it wrote
  */

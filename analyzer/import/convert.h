@@ -2,8 +2,9 @@
  * convert.h - the entries of a snapshot as events of a recording.
  *
  * At time 0 stands what the trace found: segments, then blocks, then RECORD_START. A phase's range is open as
- * long as call stacks show the phase (phases.h). It ends with the last entry that is its own (lives.h), as
- * nobody knows what ran between that and the next phase.  A step ends where an optimizer's phase does.
+ * long as call stacks show the phase (phases.h).  It ends with the last entry that is its own (lives.h), as
+ * nobody knows what ran between that and the next phase; an optimizer's step that PyTorch marked ends where
+ * the mark says.  A training step ends where an optimizer's phase does.
  */
 #ifndef VS_IMPORT_CONVERT_H
 #define VS_IMPORT_CONVERT_H

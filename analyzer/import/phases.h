@@ -10,8 +10,8 @@
  * backward, an allocation without any frame is backward's.
  *
  * From 2.5 on PyTorch marks a step of its optimizers by name and time (external_annotations). In it
- * everything is the optimizer's unless a stack says another phase.  Without marks the phase ends where a
- * stack shows another one.
+ * everything is the optimizer's unless a stack says another phase.  Without marks a phase goes on until a
+ * stack shows another one; its range in the recording ends with its last own entry (convert.h).
  */
 #ifndef VS_IMPORT_PHASES_H
 #define VS_IMPORT_PHASES_H

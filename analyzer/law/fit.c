@@ -2,9 +2,9 @@
  * fit.c - fits a law to samples (fit.h).
  *
  * For each set of terms the equations of each choice of as many samples are solved; coefficients that are
- * whole numbers of bytes are preferred.  A solution holds where no sample is below it, or further above it
- * than it may be too large by.  Evidence is how many samples it meets beyond its number of terms, which any
- * solution meets.
+ * whole numbers of bytes are preferred.  A solution holds if each recorded size is at least the law's, and
+ * above it by no more than that size may be too large by.  Evidence is how many samples it meets beyond its
+ * number of terms, which any solution meets.
  */
 #include "fit.h"
 

@@ -13,7 +13,7 @@
 
 /* ---- which block is which ---- */
 
-/* Segment by segment, so that a difference in one step cannot shift another. */
+/* Section by section (runs.h), so that a difference in one step cannot shift another. */
 static bool align_run(const struct law_run *a, const struct law_run *b, uint32_t *out)
 {
     size_t from_a = 0, from_b = 0, most = a->tape.ids > b->tape.ids ? a->tape.ids : b->tape.ids;

@@ -4,8 +4,8 @@
  *
  *      a run    FILE:batch=4,seq=1024; its blocks in the order of their births, up to the end of some step
  *      key      of a block: a number made of its call stack (texts, not addresses) and its phase, the same
- * for the same place of the program in every recording segment  the blocks that were born up to the end of
- * step 1, in step 2, in step 3 ...
+ *               for the same place of the program in every recording
+ *      section  the blocks that were born up to the end of step 1, in step 2, in step 3 ...
  */
 #ifndef VS_LAW_RUNS_H
 #define VS_LAW_RUNS_H

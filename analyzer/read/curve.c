@@ -1,7 +1,8 @@
 /*
  * curve.c - reads a device's totals over time, without every event of a long run: a zone (extremes of about
  * 1000 events) shorter than COARSE ns, a column of a plot, or of a folded stretch, is passed on as it is.
- * Each is of one phase, so they overlap: points come in no order, and an event may come twice.
+ * A zone is of one phase, and zones of several phases overlap in time: so points come in no order, and an
+ * event may come twice.
  */
 #include <sqlite3.h>
 #include <stdlib.h>

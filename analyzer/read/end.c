@@ -2,9 +2,9 @@
  * end.c - determines whether a file has its run to the end, and merges a journal if necessary.
  *
  * The end is there if the process wrote so (meta.clean_end), or a recovery did with its last transaction
- * (meta.journal_merged; meta.came_to_exit: the process had come to its exit), or while the process is
- * alive.  That the journal is gone proves nothing: it goes with a machine's memory at a reboot, and with a
- * container's /dev/shm.
+ * (meta.journal_merged; meta.came_to_exit: the process had come to its exit).  While the process is alive the
+ * file is called running, and not incomplete.  That the journal is gone proves nothing: it goes with a
+ * machine's memory at a reboot, and with a container's /dev/shm.
  */
 #include <errno.h>
 #include <sqlite3.h>

@@ -2,9 +2,9 @@
  * tape.c - the pass over a device's events (tape.h).
  *
  * A free names its block by the number of its allocation, as the ledger paired them; another stream's use
- * and a deferred free name it by its address.  A request of `run` has the number of its stream; the scopes
- * that were open say which pool it went to, and the CUDA events that the allocator recorded when a deferred
- * free ended.
+ * and a deferred free name it by its address.  A request of `run` has the number of the stream that was
+ * its thread's current one (tape_streams.c); the scopes that were open say which pool it went to, and the
+ * CUDA events that the allocator recorded when a deferred free ended.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * tape_streams.c - see tape_parts.h.  The blocks of a home vote on its stream, as a request can be for
- * another one than the thread's current stream, which is what was recorded.
+ * tape_streams.c - see tape_parts.h.  Of a request the thread's current stream was recorded, which need not
+ * be the one that it was for.  So the blocks of a home vote on its stream.
  *
  * A home is a segment, or of expandable segments a reservation of addresses, until nothing is mapped there:
  * PyTorch then gives the addresses back, and the next reservation may get them.

@@ -1,6 +1,6 @@
 /*
- * replay_arena.c - a tape through the arena's own code, and what is alive alone.  Events of the device are
- * reached at once, as if it were never behind the program.
+ * replay_arena.c - a tape through the arena's own code, and one that holds only what is alive (FEED_LIVE).
+ * Events of the device are reached at once, as if it were never behind the program.
  */
 #include <stdlib.h>
 

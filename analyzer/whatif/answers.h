@@ -1,6 +1,6 @@
 /*
- * answers.h - what changes of the program come to.  A change can mean more than one program; its figures lie
- * between those of `low` and `high`, which an edited order may turn round.
+ * answers.h - what changes of the program come to.  A change can mean more than one program (edits.h).  Of
+ * each peak the lower end is in `low` and the higher one in `high`, whichever program gave it.
  */
 #ifndef VS_WHATIF_ANSWERS_H
 #define VS_WHATIF_ANSWERS_H

@@ -3,8 +3,8 @@
  * changes of the program, the greatest gain first.
  *
  * After a refused request that is what would have let it pass, and how much would be left then; of any other
- * run what would lower the most that PyTorch reserves.  What gains by luck of packing is none: a gain must
- * hold with sizes that are a 100th off (edit/refusal.h).
+ * run what lowers the peak of what PyTorch reserves.  A gain by luck of packing is none: what can be luck
+ * must hold with other sizes, too (edit/refusal.h).
  *
  * Bytes.  Not thread-safe; the threads that it starts have ended when it returns.
  */

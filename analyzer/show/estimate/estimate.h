@@ -3,9 +3,9 @@
  *
  * Beside a recording each row has the bytes that lived at the device's measured peak and were for the same:
  * by their roles or, where a block has none or is said to be temporary, by the phase of its birth (beside.c).
- * What is of no row has one of its own.  With what was reserved and not allocated, and what the driver says
- * beyond (context, code), when the device was fullest, the rows add up to the difference between the estimate
- * and what the driver said.
+ * What is of no row has one of its own.  Three things add up to the difference between the estimate and what
+ * the driver said when the device was fullest: the rows (measured less estimate), what was reserved then and
+ * not allocated, and what the driver said beyond (context, code).
  */
 #ifndef VS_SHOW_ESTIMATE_ESTIMATE_H
 #define VS_SHOW_ESTIMATE_ESTIMATE_H

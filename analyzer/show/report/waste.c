@@ -1,8 +1,8 @@
 /*
- * waste.c - see waste.h.  "At the least" is the peak of the replay with sure uses, "at most" its difference
- * to the peak; what all uses that were seen give is less, and stands beside it.  Where events are missing
- * there is no replay, and where no use is recorded as sure what was seen stands alone.  Of each block only
- * the longest idle time is recorded: the bound is one of what is counted.
+ * waste.c - see waste.h.  The column "peak at least" is the peak of the replay with sure uses, "at most
+ * lower" what that saves; "as seen" is what all uses that were seen save, which is no more than that.  Where
+ * events are missing there is no replay, and where no use is recorded as sure what was seen stands alone.  Of
+ * each block only the longest idle time is recorded: the bound is one of what is counted.
  */
 #include "waste.h"
 

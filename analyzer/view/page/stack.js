@@ -1,8 +1,8 @@
 /*
  * stack.js - which blocks are drawn with an area of their own, and in what order they lie on each other.
  *
- * As in keep.h time is cut into tiles, and a tile shows the LARGEST largest blocks that lived in it; a window sees
- * the one or two tiles that it touches, of the row whose tiles are just longer than it.  In a column the slots lie on
+ * As in levels.h time is cut into tiles, and a tile shows the LARGEST largest blocks that lived in it; a window sees
+ * the one or two tiles that it touches, of the shortest that are no shorter than it.  In a column the slots lie on
  * each other in the order of the legend, in a slot the blocks by age, and on top of them what is smaller.
  */
 const LARGEST = 2048;
