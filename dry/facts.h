@@ -11,7 +11,8 @@
  *   value*   where, what, assumed, n         read n times since the last such line; only a GPU computes it
  *   ended*   steps                           the process ended after so many
  *   wrote*   path                            a write that was stopped
- *   launch*  launcher, ranks                 it would start so many, and becomes one, or ends without --ranks
+ *   launch*  launcher, ranks                 it would start so many ranks, and becomes one; without --ranks
+ *                                            it ends instead if they are several
  *   torch*   version, CUDA                   the PyTorch that was loaded
  *
  * Functions here may be called on any thread, and neither allocate nor take a lock.

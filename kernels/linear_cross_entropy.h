@@ -1,7 +1,7 @@
 /*
  * linear_cross_entropy.h - the loss of an output layer and its gradients, never holding all the logits.
  *
- * Tokens i < N with hidden states x_i (H numbers), an output layer W of V rows, labels y_i:
+ * Tokens i < N with hidden states x_i (H numbers, the hidden size), an output layer W of V rows, labels y_i:
  *
  *     z_ic  = <x_i, W_c> + bias_c      the logits; with a softcap C then C tanh(z / C); with a
  *                                      temperature T then z / T
@@ -9,7 +9,7 @@
  *     ce_i  = (1 - s) w_y (lse_i - z_iy) + (s / V) sum_c w_c (lse_i - z_ic)
  *     zl_i  = q lse_i^2
  *     p_ic  = exp(z_ic - lse_i)
- *     H_i   = - sum_c p_ic log p_ic    the entropy, if wanted; 0 where ignored
+ *     H_i   = - sum_c p_ic log p_ic    the entropy (H alone: the hidden size), if wanted; 0 where ignored
  *
  * with label smoothing s, class weights w (1 where there are none), z-loss q.  A token counts where its label
  * is not ignore_index.  Over the counted tokens, D = sum of w_y and n = their number:
@@ -20,9 +20,9 @@
  *
  * LCE_NONE without smoothing, class weights and z-loss is minus the label's log-probability at temperature T.
  *
- * u_i is the upstream gradient of the token's loss (for the mean divided by D, its z-loss by n), v_i that of
- * its entropy.  The gradients over the logits (g), and grad_input, grad_weight and grad_bias of struct
- * lce_buffers (here dinput, dweight, dbias):
+ * u_i is the upstream gradient of the token's loss; for the mean divided by D, but by n where it multiplies
+ * the z-loss's term 2 q lse_i p_ic.  v_i is that of its entropy.  The gradients over the logits (g), and
+ * grad_input, grad_weight and grad_bias of struct lce_buffers (here dinput, dweight, dbias):
  *
  *     g_ic = (u_i (p_ic ((1 - s) w_y + (s / V) sum w) - (1 - s) w_y [c = y] - (s / V) w_c
  *                  + 2 q lse_i p_ic)
@@ -34,7 +34,8 @@
  * z-loss is PaLM's (Chowdhery et al. 2022), a plain mean over counted tokens.
  *
  * The logits exist for a chunk of tokens at a time, and g overwrites them.  Gradients are made while they are
- * there, as Liger (Hsu et al. 2024) does: three matrix products, not four.
+ * there, as Liger (Hsu et al. 2024) does: three matrix products, not four, unless some or all logits
+ * are computed twice to save memory.
  *
  * Calls: lce_open once for each device, lce_problem_init, lce_plan_create, then lce_run as often as you like;
  * examples/linear_cross_entropy.c is a whole program.  One plan may want loss and gradients.  Where an
@@ -45,13 +46,14 @@
  *
  *   - It returns LCE_OK or a code below; lce_message() then has one line: what, where, what to do.
  *   - lce_run allocates nothing, waits for nothing, and on the GPU only puts work on the stream: it may be
- *     captured into a graph.  The stream's order is the only synchronisation: buffers and plan stay valid
+ *     captured into a graph.  The stream's order is the only synchronisation: keep buffers and plan valid
  *     until the work is done.  The CPU back end is done when lce_run returns, in the caller's own thread.
- *   - Library and plan are read only: two calls at once need two workspaces and share everything else.
+ *   - Two calls at once may share library, plan and inputs, which are only read; each needs a workspace and
+ *     outputs of its own.
  *   - The same plan, device, inputs and versions give the same bits, in every run and every process.
  *   - Matrices are row-major; strides are counted in elements.
  *   - Outputs and workspace need not be cleared.  Until the run's work is done, outputs hold anything, also
- *     logits; so they do when it failed.  No output overlaps an input or another output.
+ *     logits; so they do when it failed.  No output may overlap an input or another output.
  *   - A NaN or infinity in a row of input stays in that token's loss and row of dinput, but every token takes
  *     part in dweight and dbias.
  */

@@ -1,8 +1,8 @@
 /*
  * workspace.c - how much room a plan wants beside its tensors.  For convolutions decision trees say it, grown
- * of what an H200 asked for (convolutions.def, by scripts/dnn_rules.py): exactly what was measured, to a
- * block of 512 bytes; for others the nearest ones', told as a guess.  Attention takes the same for all shapes
- * that were measured.
+ * of what an H200 asked for (convolutions.def, by scripts/dnn_rules.py).  For those that were measured in
+ * TF32 or 16 bits it is exactly that, to a block of 512 bytes; for others the nearest ones', told as a guess.
+ * Attention takes the same for all shapes that were measured.
  */
 #include "dnn.h"
 

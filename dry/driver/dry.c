@@ -1,5 +1,6 @@
 /*
- * dry.c - what dry mode is, and which bytes it keeps.
+ * dry.c - dry mode, and which bytes it keeps.  In it memory is counted as ever, any kernel can be launched
+ * and computes nothing, and only small copies and fills are really made.
  *
  *      SIMCUDA_DRY=1             dry mode
  *      SIMCUDA_KEEP=1MiB         copies and fills of at most so many bytes are done; larger ones keep nothing

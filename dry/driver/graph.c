@@ -1,7 +1,8 @@
 /*
  * graph.c - graphs: nodes, child graphs, clones.
  *
- * Nodes run in the order in which they were made, which is right as a node can depend on earlier ones only.
+ * Nodes run in the order in which they were made, which is right as a node can depend on earlier ones only:
+ * cuGraphAddDependencies is not simulated (missing.def).
  * Graphs with memory nodes keep the driver's restrictions: one executable graph at a time, no clone, a child
  * only where ownership moves, no node destroyed.
  */

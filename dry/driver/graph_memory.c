@@ -3,8 +3,8 @@
  * units of 2 MiB.
  *
  * Each device has one pool for all graphs, as large as what is alive plus the most that one graph holds at
- * once; it shrinks only by cuDeviceGraphMemTrim.  "Used" is what is alive, and what executable graphs that
- * were launched since the last trim hold beyond it.
+ * once; it shrinks only by cuDeviceGraphMemTrim.  "Used" is what is alive and, of the executable graphs
+ * that were launched since the last trim, the most by which the peak of one exceeds what of it is alive.
  */
 #define _GNU_SOURCE /* MAP_NORESERVE */
 #include "graph.h"

@@ -1,7 +1,7 @@
 /*
  * kernel.c - kernels: their handles, parameters and names.  In dry mode every name is a kernel of every
- * image; otherwise only kernels of PTX modules whose name begins with simcuda_nothing are found, as no device
- * code runs.
+ * image but PTX, whose text names its own.  Otherwise, as no device code runs, a kernel is found only if its
+ * module is PTX and its own name begins with simcuda_nothing.
  *
  * A library's kernel (CUkernel) and the function that it is in a context are two handles.  Both can be
  * launched; questions about parameters and names take their own kind alone, as driver 13.0 does.

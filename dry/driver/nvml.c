@@ -1,8 +1,9 @@
 /*
  * nvml.c - what programs ask NVML: sim/libnvidia-ml.so.1.
  *
- * It answers with the figures of the simulated driver in its own process, which it never loads: this process
- * alone uses the device.  Its devices are all the machine's, also those that the process does not see.
+ * It answers with the figures of the simulated driver that this process has loaded; it never loads one
+ * itself.  So it knows of no other process that uses the device.  Its devices are all the machine's, also
+ * those that the process does not see.
  *
  *      SIMCUDA_NVML=off      nvmlInit_v2 fails (no driver)
  *      SIMCUDA_NVML=nopid    processes are not told apart, as inside many containers

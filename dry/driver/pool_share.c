@@ -1,6 +1,7 @@
 /*
- * pool_share.c - pools shared between processes: a pool as a file descriptor, each allocation in it as 64
- * bytes more.  Pointers are imported one by one, at addresses of their own, and cost the importer nothing.
+ * pool_share.c - pools shared between processes: a pool as a file descriptor, each allocation in it as
+ * the 64 bytes of cuMemPoolExportPointer.  Pointers are imported one by one, at addresses of their own, and
+ * cost the importer nothing.
  */
 #define _GNU_SOURCE /* memfd_create */
 #include "pool.h"

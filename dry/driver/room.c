@@ -1,5 +1,5 @@
 /*
- * room.c - the addresses of device memory.  Outside dry mode the kernel gives them.
+ * room.c - the addresses of device memory.  Outside dry mode mmap chooses them.
  *
  * In dry mode they come from one region of the address space, the same in each run where it is free:
  * PyTorch's allocator takes the lower of two equal blocks, so other addresses would be other peaks.  They are

@@ -2,9 +2,9 @@
  * sim.h - inside the simulated CUDA driver (libcuda.so.1 of the tests and of the quickstart without a GPU).
  *
  * "Device memory" is host memory under the same address.  What the driver promises about it (capacity,
- * ownership, mappings, reference counts, error codes) is kept; device code is refused, or in dry mode
- * computes nothing.  One mutex guards everything: every exported function begins with SIM_CALL, which takes
- * it.
+ * ownership, mappings, reference counts, error codes) is kept; device code is refused (but see kernel.c),
+ * or in dry mode computes nothing.  One mutex guards everything: every exported function begins with
+ * SIM_CALL, which takes it.
  */
 #ifndef DRY_DRIVER_SIM_H
 #define DRY_DRIVER_SIM_H

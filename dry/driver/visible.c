@@ -4,8 +4,8 @@
  *      SIMCUDA_DEVICES=2         how many the machine has (default 1, at most 16)
  *
  * In dry mode CUDA_VISIBLE_DEVICES picks among them and orders them, as a real driver does; the first entry
- * that is no number (a UUID is none), or that names one twice, ends the list.  A number beyond the machine's
- * is there, too: who tries a program has not the machine that it was written for.
+ * that is no number (a UUID is none), or that names one twice, ends the list.  Unlike a real driver's, a
+ * number beyond SIMCUDA_DEVICES, up to 15, is taken, so that a program for a larger machine runs.
  */
 #include "sim.h"
 

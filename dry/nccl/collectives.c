@@ -1,7 +1,8 @@
 /*
- * collectives.c - what a collective leaves in its output, as if every rank had what this one has.  Sums are
- * this rank's own values; but small whole numbers, on which sizes and counts hang, are multiplied by the
- * ranks.  Broadcasts and receives leave the output as it was.
+ * collectives.c - what a collective leaves in its output, as if every rank had what this one has.  A sum
+ * would be that times the ranks.  Only whole numbers in small buffers, on which sizes and counts hang, are
+ * multiplied so; all other sums are this rank's own values.  Alone, receives and other ranks' broadcasts
+ * leave the output as it was.
  */
 #include "nccl.h"
 

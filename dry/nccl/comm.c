@@ -2,8 +2,8 @@
  * comm.c - communicators, none of which waits for a rank; memory and windows that programs get of NCCL.
  *
  * ncclCommSplit does not say how many ranks have the same color.  Who calls it can say so before:
- * dry_nccl_group(color, ranks, rank), with ANY_COLOR of whatever comes next; else the part is as large as the
- * whole.
+ * dry_nccl_group(color, ranks, rank), with ANY_COLOR of each color that it did not name.  Else the part is as
+ * large as the whole.
  */
 #include "nccl.h"
 

@@ -1,8 +1,6 @@
 /*
- * missing.c - every function of the header that is not simulated (missing.def is made of the header by
- * CMakeLists.txt).
- *
- * All are weak, so the list need not leave out those that are.
+ * missing.c - a weak definition, which ends the run, of every function of the header (missing.def, made of it
+ * by CMakeLists.txt).  Those that are simulated override theirs.
  */
 #include "facts.h"
 

@@ -16,8 +16,8 @@
  * The price is a fourth product for the borrowed share of the vocabulary, which is chunk / H where both have
  * 16 bits.  Slabs alone (slab.c) pay it for the whole vocabulary.
  *
- * With our own products in bf16 the rows hold odds instead of logits (odds.cuh), and the product of a stage's
- * logits stores g itself (odds.cuh).
+ * With our own products in bf16 the rows hold odds instead of logits, and the product of a stage's logits
+ * stores g itself (odds.cuh).
  */
 #include "cuda.h"
 

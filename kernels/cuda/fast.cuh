@@ -3,8 +3,9 @@
  * for an element.  The label's logit is taken out beforehand, and its gradient put in afterwards.
  *
  * The temperature is in the factors: to_nats = 1 / temperature, to_bits = log2e / temperature.  A sum is
- * relative to exp(largest), `largest` being the largest logit times to_nats, rounded; `at`, which exponents
- * are relative to, is rounded as well, and `residue` makes up for it.
+ * relative to exp(largest), `largest` being the largest logit times to_nats, rounded; its exponentials are
+ * relative to 2^at, `at` being that logit times to_bits, rounded.  They differ by that; `residue` is the
+ * ratio.
  */
 #ifndef LCE_CUDA_FAST_CUH
 #define LCE_CUDA_FAST_CUH

@@ -3,9 +3,9 @@
  * around the products.
  *
  * Odds need the range of bf16; fp16 has exponentials.  dweight's product reads x times the rows' factors.
- * With our products that overwrites the gathered rows of x.  Beside cuBLASLt's it lies in the chunk's rows of
- * dinput, which is made after dweight: so both gradients must be wanted, and x must lie where the caller has
- * it.
+ * With our products that overwrites the gathered rows of x.  With cuBLASLt's it lies in the chunk's rows of
+ * dinput until dinput is made, after dweight.  So both gradients must be wanted, and x must be read where the
+ * caller has it, ungathered.
  */
 #include "cuda.h"
 

@@ -1,4 +1,4 @@
-/* odds.cu - the kernels of odds.cuh, odds.cuh and label_rows.cuh. */
+/* odds.cu - the kernels of odds.cuh and label_rows.cuh. */
 #include "label_rows.cuh"
 #include "odds.cuh"
 

@@ -2,7 +2,8 @@
  * odds.cuh - stores the odds of each class against the label in the place of bf16 logits, so that no pass has
  * to turn logits into the gradient.
  *
- * The gradient of a row without options is scale p_c for every class c but the label, whose own is some g_y.
+ * Without bias, softcap, smoothing and entropy a row's gradient is scale p_c for every class c but the label,
+ * whose own is some g_y; `scale` is the row's (row.cuh).
  * So, whatever k is, one factor of the row turns
  *
  *     e_c = 2^(z_c bits - k)      bits = log2(e) / temperature, and e_y = 0

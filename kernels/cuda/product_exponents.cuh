@@ -1,6 +1,6 @@
 /*
  * product_exponents.cuh - the end of a tile of the logits' product that stores exponentials (exponents.cuh),
- * odds (odds.cuh), or the gradient itself where the rows' sums are known (odds.cuh).
+ * odds or, where the rows' sums are known, the gradient itself (both odds.cuh).
  *
  * It runs in the registers that hold the sums, beside the other consumer's arithmetic (product_turns.cuh). Of
  * each 64 rows of the tile a thread has 48 logits of a row and 48 of the row 8 below; its three neighbours

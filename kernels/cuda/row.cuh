@@ -4,9 +4,10 @@
  *
  * The label's logit is kept apart from the sums over the others.  Where the softmax is peaked, 1 - p of the
  * label and the loss are small.  A difference of two numbers near 1, or near the log-sum-exp, would lose
- * their digits; a sum of small numbers keeps them:
+ * their digits; a sum of small numbers keeps them.  y is the label, m the largest of the other logits, H the
+ * entropy:
  *
- *     S' = sum over c != y of exp(z_c - m)      1 - p_y = S' / (S' + exp(z_y - m))
+ *     S' = sum over c != y of exp(z_c - m)      1 - p_y = S' / Z,     Z = S' + exp(z_y - m)
  *     ce = lse - z_y = log(1 + exp(t)),         t = (m - z_y) + log S'
  *     H  = p_y ce + sum over c != y of p_c (lse - z_c)
  *        = p_y ce + (S' (lse - m) - M) / Z,     M = sum over c != y of (z_c - m) exp(z_c - m) <= 0

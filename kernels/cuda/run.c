@@ -9,13 +9,14 @@
  *     plain      z = x weight^T   softmax: the loss, and z becomes g   dweight += g^T x   dinput = g weight
  *     odds       the labels' logits   e = odds of x weight^T   the loss, and x becomes factor x
  *                dweight += e^T (factor x)   dinput = factor (e weight) + the label's part
- *     slabs      for each slab of classes: z, scan.  Now the loss is known; for each slab again: z, which
- *                becomes g; dweight of the slab; dinput += g slab
+ *     slabs      for each slab of classes: z, scan.  Now the loss is known.  For each slab, backwards:
+ *                z again (the last slab's is still there), which becomes g; dweight of the slab;
+ *                dinput += g slab
  *     borrowed   plain or odds without the borrowed rows of dweight; stages make those (borrow.c)
- *     segments   plain or slabs, each segment as a plan of its own; with odds, for each slab, either e, the
- *                rows' sums, dinput += e slab; or g and dweight of the slab (segments.c)
- *     parts      the first pass of slabs is a run, the second another one; with LCE_EXCHANGE both are one
- *                (exchange_chunk)
+ *     segments   plain or slabs, each segment as a plan of its own; with odds two passes over slabs:
+ *                e, the rows' sums, dinput += e slab; then g and dweight of the slab (segments.c)
+ *     parts      (of a vocabulary that ranks share) the first pass of slabs is a run, the second another
+ *                one; with LCE_EXCHANGE both are one (exchange_chunk)
  */
 #include <float.h>
 #include <math.h>
