@@ -5,7 +5,7 @@ foreach(name softmax tokens slab tail exponents odds)
   vs_fatbin(${name} cuda/${name}.cu
     OPTIONS -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=[sm_90,compute_90]
             -Xptxas -warn-lmem-usage,-Werror -I${CMAKE_CURRENT_SOURCE_DIR}/cuda
-    DEPENDS cuda/device.cuh cuda/row.cuh cuda/fast.cuh cuda/options.cuh cuda/exponents.cuh cuda/odds.cuh cuda/odds.cuh cuda/label_rows.cuh cuda/args.h)
+    DEPENDS cuda/device.cuh cuda/row.cuh cuda/fast.cuh cuda/options.cuh cuda/exponents.cuh cuda/odds.cuh cuda/label_rows.cuh cuda/args.h)
   list(APPEND LCE_IMAGES ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
 endforeach()
 # The products of compute capability 9.0, whose instructions nothing later has.
