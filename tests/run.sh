@@ -290,6 +290,13 @@ if wanted lint; then
     beside "header guards" scripts/guards.py
     beside "names in comments" scripts/comment_names.py
 fi
+fetching=() # PyTorch, which one processor unpacks
+if wanted e2e || wanted full; then
+    for version in "${torches[@]:${TEST_PYTHON:+1}}"; do
+        scripts/torch.sh "$version" >/dev/null 2>&1 &
+        fetching+=($!)
+    done
+fi
 what=(-DVRAMSCOPE_KERNELS_QUICK=ON) targets='' # without a GPU nothing runs the kernels' machine code; `full` and the packages have it whole
 [ ! -e /dev/nvidiactl ] && ! wanted full || what=() targets="all benches"
 step "build with gcc" env CC=gcc TARGETS="$targets" scripts/build.sh release "$include" "${what[@]}"
@@ -301,6 +308,7 @@ newest=''
 if wanted e2e || wanted full; then
     before=$SECONDS
     stage "PyTorch"
+    wait "${fetching[@]}" # what it said, if it failed, is said by the next call
     if [ -z "${TEST_PYTHON:-}" ]; then
         torch "${torches[0]}"
         [ -z "$python" ] || export TEST_PYTHON=$python

@@ -116,16 +116,38 @@ static void enter(void)
     }
 }
 
-int vs_walk_objects(int (*visit)(struct dl_phdr_info *info, size_t size, void *context), void *context)
+/* Whether the caller is to leave again. */
+static bool enter_gate(void)
 {
     if (busy != IDLE || atomic_load_explicit(&gate.home, memory_order_relaxed) == 0)
-        return dl_iterate_phdr(visit, context);
-    if (!vs_walk_may())
-        return 0;
+        return false;
     busy = WALKS;
     enter();
-    int result = dl_iterate_phdr(visit, context);
+    return true;
+}
+
+static void leave_gate(bool entered)
+{
+    if (!entered)
+        return;
     atomic_fetch_sub(&gate.walks, 1);
     busy = IDLE;
+}
+
+int vs_walk_objects(int (*visit)(struct dl_phdr_info *info, size_t size, void *context), void *context)
+{
+    if (busy == IDLE && !vs_walk_may())
+        return 0;
+    bool entered = enter_gate();
+    int result = dl_iterate_phdr(visit, context);
+    leave_gate(entered);
+    return result;
+}
+
+int vs_walk_apart(int (*work)(void))
+{
+    bool entered = enter_gate();
+    int result = work();
+    leave_gate(entered);
     return result;
 }

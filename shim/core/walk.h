@@ -27,4 +27,8 @@ bool vs_walk_may(void);
  * thread.  Keeps errno. */
 int vs_walk_objects(int (*visit)(struct dl_phdr_info *info, size_t size, void *context), void *context);
 
+/* WORK, whose result is returned, kept apart from forks as a walk is: for what a child must not find half
+ * done. */
+int vs_walk_apart(int (*work)(void));
+
 #endif

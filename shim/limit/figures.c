@@ -63,10 +63,12 @@ const struct vs_limited vs_limited_figures[] = {
 struct memory { /* nvmlMemory_t */
     unsigned long long total, free, used;
 };
-struct memory_v2 { /* nvmlMemory_v2_t */
+struct memory_v2 { /* nvmlMemory_v2_t; its version says how long it is */
     unsigned version;
     unsigned long long total, reserved, free, used;
 };
+
+#define MEMORY_V2 (sizeof(struct memory_v2) | 2u << 24)
 
 typedef int memory_function(void *nvml_device, void *memory);
 static _Atomic(void *) real[KNOWN];
@@ -106,7 +108,7 @@ static int memory_v2(void *nvml_device, void *out)
 {
     struct memory_v2 *m = out;
     int result = ask_nvml(1, nvml_device, out), device = device_of(nvml_device);
-    if (result != 0 || vs_limit_of(device) == 0)
+    if (result != 0 || m->version != MEMORY_V2 || vs_limit_of(device) == 0)
         return result;
     struct info i = {m->free, m->total};
     limit_info(device, &i);

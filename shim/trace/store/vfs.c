@@ -21,6 +21,7 @@
 
 #include "core/guard.h"
 #include "core/procstat.h"
+#include "core/walk.h"
 
 /* ---- calls that only translate the number ---- */
 
@@ -185,7 +186,7 @@ static int vfs_munmap(void *at, size_t n)
     return munmap(at, n);
 }
 
-int vs_vfs_install(void)
+static int install(void)
 {
     static const struct {
         const char *name;
@@ -216,4 +217,10 @@ int vs_vfs_install(void)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         vfs->xSetSystemCall(vfs, calls[i].name, calls[i].call); /* SQLITE_NOTFOUND: built without it */
     return 0;
+}
+
+/* A child of a fork in the midst of this would have an SQLite that is being initialised for ever. */
+int vs_vfs_install(void)
+{
+    return vs_walk_apart(install);
 }

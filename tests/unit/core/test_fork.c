@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -10,6 +11,7 @@
 
 #include "unit/test.h"
 #include "core/fork.h"
+#include "core/walk.h"
 
 static pid_t by_fork(void)
 {
@@ -98,4 +100,45 @@ TEST(a_child_finds_zeros_and_its_parent_what_it_wrote)
     }
     for (size_t i = 0; i < bytes; i++)
         assert_int_equal(m[i], 7);
+}
+
+/* ---- what a child must not find half done ---- */
+
+static _Atomic bool begun, forking, ended;
+
+static void fork_begins(void) /* before the handler of walk.c: the last that is registered runs first */
+{
+    forking = true;
+}
+
+static int work(void)
+{
+    begun = true;
+    while (!forking)
+        sched_yield();
+    ended = true;
+    return 7;
+}
+
+static void *work_apart(void *result)
+{
+    *(int *)result = vs_walk_apart(work);
+    return NULL;
+}
+
+TEST(a_fork_waits_until_what_is_kept_apart_from_it_is_done)
+{
+    pthread_t worker;
+    int result = 0;
+    vs_walk_begin();
+    pthread_atfork(fork_begins, NULL, NULL);
+    assert_int_equal(pthread_create(&worker, NULL, work_apart, &result), 0);
+    while (!begun)
+        sched_yield();
+    pid_t child = fork();
+    if (child == 0)
+        _exit(ended ? 0 : 1);
+    assert_true(child_agrees(child));
+    pthread_join(worker, NULL);
+    assert_int_equal(result, 7);
 }
