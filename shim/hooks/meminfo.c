@@ -44,11 +44,12 @@ static bool query_meminfo(struct meminfo *m)
     return status == CUDA_SUCCESS && is_plausible(m);
 }
 
-bool vs_query_free(uint64_t *bytes)
+bool vs_query_memory(uint64_t *free_bytes, uint64_t *total)
 {
     struct meminfo m = {0, 0};
     bool known = query_meminfo(&m);
-    *bytes = m.free;
+    *free_bytes = m.free;
+    *total = m.total;
     return known;
 }
 
@@ -135,8 +136,8 @@ static uint64_t ring_head(void)
 /* The device's free bytes; the query's time counts like that of any other. */
 static bool query_free(uint64_t *bytes)
 {
-    uint64_t begin = vs_clock_ns();
-    bool known = vs_query_free(bytes);
+    uint64_t begin = vs_clock_ns(), total;
+    bool known = vs_query_memory(bytes, &total);
     vs_query_took(begin, vs_clock_ns() - begin);
     return known;
 }

@@ -10,8 +10,8 @@
 #include "once.h"
 #include "sample/sampler.h"
 
-/* The free bytes of the current context's device, by the driver. */
-bool vs_query_free(uint64_t *bytes);
+/* The free and all bytes of the current context's device, by the driver; also where a graph is captured. */
+bool vs_query_memory(uint64_t *free_bytes, uint64_t *total);
 /* The drain's request for the device's used bytes, served on a thread that has a context. */
 void vs_sample_if_requested(void);
 /* likewise after an allocation; if it was refused for lack of memory the driver is queried in any case,

@@ -9,6 +9,7 @@
 
 #include "core/options.h"
 #include "core/log.h"
+#include "hooks/meminfo.h"
 #include "record/record.h"
 #include "sample/sampler.h"
 #include "trace/journal/journal.h"
@@ -35,19 +36,13 @@ static struct figure *figure_of(int device)
     return f;
 }
 
-/* In a thread that captures a graph the query must not break the capture: the mode is relaxed during it. */
 static uint64_t used_by_driver(int device)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     CUdevice here = VS_DEVICE_UNKNOWN;
-    size_t left = 0, total = 0;
-    if (vs_drv_cuCtxGetDevice(&here) != CUDA_SUCCESS || here != device)
+    uint64_t left, total;
+    if (vs_drv_cuCtxGetDevice(&here) != CUDA_SUCCESS || here != device || !vs_query_memory(&left, &total))
         return UINT64_MAX;
-    bool exchanged = vs_drv_cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
-    CUresult status = vs_drv_cuMemGetInfo_v2(&left, &total);
-    if (exchanged)
-        vs_drv_cuThreadExchangeStreamCaptureMode(&mode);
-    return status == CUDA_SUCCESS && left <= total ? total - left : UINT64_MAX;
+    return total - left;
 }
 
 static void say_shared(int device, const struct figure *f)

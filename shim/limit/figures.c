@@ -12,6 +12,7 @@
 
 #include "core/options.h"
 #include "hooks/hook.h"
+#include "sample/sampler.h"
 
 #define KNOWN 2 /* of NVML's functions */
 
@@ -63,12 +64,6 @@ const struct vs_limited vs_limited_figures[] = {
 struct memory { /* nvmlMemory_t */
     unsigned long long total, free, used;
 };
-struct memory_v2 { /* nvmlMemory_v2_t; its version says how long it is */
-    unsigned version;
-    unsigned long long total, reserved, free, used;
-};
-
-#define MEMORY_V2 (sizeof(struct memory_v2) | 2u << 24)
 
 typedef int memory_function(void *nvml_device, void *memory);
 static _Atomic(void *) real[KNOWN];
@@ -96,7 +91,7 @@ static int memory(void *nvml_device, void *out)
 {
     struct memory *m = out;
     int result = ask_nvml(0, nvml_device, out), device = device_of(nvml_device);
-    if (result != 0 || vs_limit_of(device) == 0)
+    if (result != 0 || m->free > m->total || vs_limit_of(device) == 0)
         return result;
     struct info i = {m->free, m->total};
     limit_info(device, &i);
@@ -106,9 +101,9 @@ static int memory(void *nvml_device, void *out)
 
 static int memory_v2(void *nvml_device, void *out)
 {
-    struct memory_v2 *m = out;
+    struct vs_nvml_memory *m = out;
     int result = ask_nvml(1, nvml_device, out), device = device_of(nvml_device);
-    if (result != 0 || m->version != MEMORY_V2 || vs_limit_of(device) == 0)
+    if (result != 0 || m->version != VS_NVML_MEMORY_VERSION || vs_limit_of(device) == 0)
         return result;
     struct info i = {m->free, m->total};
     limit_info(device, &i);

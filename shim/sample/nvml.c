@@ -27,11 +27,6 @@ struct process { /* nvmlProcessInfo_t of the _v3 calls */
     unsigned long long used;
     unsigned gpu_instance, compute_instance;
 };
-struct memory { /* nvmlMemory_v2_t */
-    unsigned version;
-    unsigned long long total, reserved, free, used;
-};
-#define MEMORY_VERSION (sizeof(struct memory) | 2u << 24)
 
 typedef int list_function(vs_nvml_device, unsigned *, void *);
 
@@ -39,7 +34,7 @@ static struct {
     int (*init)(void);
     int (*by_uuid)(const char *, vs_nvml_device *);
     list_function *compute, *graphics;
-    int (*memory)(vs_nvml_device, struct memory *);
+    int (*memory)(vs_nvml_device, struct vs_nvml_memory *);
 } nvml;
 
 static struct vs_lock lock = VS_LOCK(NVML); /* of the lists below, and of what was loaded */
@@ -206,7 +201,7 @@ static enum listing add_lists(vs_nvml_device device, struct vs_used *u)
 static struct vs_used used_of(vs_nvml_device device, bool *listed)
 {
     struct vs_used u = {VS_BYTES_UNKNOWN, VS_BYTES_UNKNOWN, false};
-    struct memory memory = {.version = MEMORY_VERSION};
+    struct vs_nvml_memory memory = {.version = VS_NVML_MEMORY_VERSION};
     enum listing listing = add_lists(device, &u);
     if (listing == NOT_IN_IT && *listed)
         u.process = 0;

@@ -98,6 +98,12 @@ void vs_sampler_answer(struct vs_recording *r, struct vs_used (*look)(int device
 
 typedef void *vs_nvml_device;
 
+struct vs_nvml_memory { /* nvmlMemory_v2_t; its version says how long it is */
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+#define VS_NVML_MEMORY_VERSION (sizeof(struct vs_nvml_memory) | 2u << 24)
+
 /* Loads and initialises NVML; false: it is not usable. */
 bool vs_nvml_load(void);
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# limit.sh TREE OUT - `vramscope run --limit`: no road to the driver, and none of PyTorch's, JAX's and CuPy's, passes it.
+# limit.sh TREE OUT - `vramscope run --limit`: none of eleven roads to the driver, and none of PyTorch's, JAX's and CuPy's, passes it.
 #
 # TREE: an installed vramscope.  Needs gcc and cuda.h (CUDA_INCLUDE); JAX and CuPy where they are there.  A minute.  Ends with "N passed, N failed";
 # exit 77 without a GPU.
