@@ -4,6 +4,7 @@
  * Without VRAMSCOPE_ALLOCATOR=arena, memory of another process's arena can be opened all the same, asked
  * about and closed.  It stands alone so that tests/witness can be linked in its place.
  */
+#include "arena/away/away.h"
 #include "arena/cuda/serving.h"
 #include "arena/share/share.h"
 
@@ -33,6 +34,7 @@ static const struct vs_provider arena = {.alloc = vs_served_alloc,
                                          .holds = vs_served_holds,
                                          .figures = vs_served_figures,
                                          .ended = vs_served_ended,
+                                         .carry_out = vs_away_carry_out,
                                          .stand_ins = all};
 
 const struct vs_provider *vs_arena_provider(bool serves)

@@ -1,6 +1,7 @@
 /*
  * presence.h - lets a thread see which calls other threads are in: a hooked call that may move a device's
- * memory (hooks/hook.h), or a call into the provider (arena/device/served.c).
+ * memory (hooks/hook.h), a call into the provider (arena/device/served.c), or one that gives work to the
+ * device (arena/away/gate.h).
  *
  * Each thread claims a place at its first such call, so that entering and leaving are plain stores.  When all
  * are taken, those of threads that have ended are claimed anew; if there are none, the thread uses one place
@@ -19,6 +20,7 @@
 struct vs_presence {
     _Alignas(64) _Atomic bool under_way; /* a hooked call */
     _Atomic uint32_t inside;             /* the provider; in the shared place, how many threads are */
+    _Atomic uint32_t giving;             /* work to the device, likewise; calls of one thread may nest */
     _Atomic pid_t thread;                /* the owner; 0: free */
     bool shared;                         /* by all threads without a place of their own */
 };

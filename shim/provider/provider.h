@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "trace/api.h"
+#include "trace/control.h"
 #include "trace/event.h"
 
 /* The outcome of one request. */
@@ -89,6 +90,11 @@ struct vs_provider {
     bool (*figures)(int device, bool at_once, uint64_t figure[VS_FIGURE_END]);
     /* Gets the last figures of an arena that ended with its context; true once for each. */
     bool (*ended)(int device, uint64_t figure[VS_FIGURE_END]);
+
+    /* Carries out what another process, or the program, asks of memory that is alive (arena/away/away.h).
+     * Called by a thread of our own, or of the program's outside of every hooked call. */
+    void (*carry_out)(const struct vs_control_request *request, const struct vs_control_block *blocks,
+                      size_t count, bool held, struct vs_control_answer *answer);
 
     /* Lists of stand-ins, each terminated by a row without a function; NULL after the last list. */
     const struct vs_stand_in *const *stand_ins;

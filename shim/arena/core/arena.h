@@ -133,6 +133,52 @@ int vs_arena_trim(struct vs_arena *arena, uint64_t keep);
  * an error some of those that exist are, and the old set holds for new ones. */
 int vs_arena_set_peers(struct vs_arena *arena, uint64_t peers);
 
+/* ---- memory that is away ----
+ *
+ * A chunk that is away has no physical memory and no mapping.  Its addresses stay the arena's, and so do its
+ * blocks; what stood in it the caller has kept.  The caller sees to it that the device touches nothing of it,
+ * and that the work which did is done.
+ *
+ * There are two ways.  All: the arena is closed, every chunk of it can be away, and no memory is given out.
+ * Some: blocks leave, and those chunks of theirs can be away in which nothing else lies; the arena works on.
+ * A block that left is pinned until it comes back: its free is carried out then. */
+
+/* Chunks side by side, as they are mapped at ADDRESS: whole chunks. */
+struct vs_arena_run {
+    uint64_t address, size;
+};
+
+/* Closes the arena: idle memory is given back, and vs_arena_malloc fails with NOT_READY until it is opened.
+ * Frees go on, but nothing is given back meanwhile.  INVALID where a block is pinned: others hold it;
+ * NOT_READY where frees are not known to be complete (the caller waits for the device before). */
+int vs_arena_close(struct vs_arena *arena);
+/* INVALID while a chunk is away. */
+int vs_arena_open(struct vs_arena *arena);
+bool vs_arena_closed(struct vs_arena *arena);
+/* Of a closed arena, the runs of all chunks, each chunk once: up to MOST of them, none longer than LONGEST
+ * bytes, from *AT on, which is 0 at first; how many.  0: there are no more. */
+uint32_t vs_arena_all_runs(struct vs_arena *arena, uint64_t *at, uint64_t longest, struct vs_arena_run *runs,
+                           uint32_t most);
+
+/* Pins the block that begins at ADDRESS, of SIZE bytes as it was asked for (another size: INVALID, and so
+ * where it is pinned or its free was asked for). */
+int vs_arena_leave(struct vs_arena *arena, uint64_t address, uint64_t size);
+/* Of blocks that left, the runs of the chunks that can be away: those in which nothing lies but such blocks.
+ * ADDRESS: the block's.  Up to MOST of them, at the addresses at which the block has them; how many there
+ * are. A chunk in which two such blocks lie is among the runs of both. */
+uint32_t vs_arena_block_runs(struct vs_arena *arena, uint64_t address, struct vs_arena_run *runs,
+                             uint32_t most);
+/* The block is back: none of its chunks is away any more (INVALID otherwise), but those which are another's
+ * that has left as well. */
+int vs_arena_return(struct vs_arena *arena, uint64_t address);
+
+/* Unmaps the chunks of the run, wherever they are mapped, and releases them.  Those that are away already
+ * stay so.  After an error none has changed, as far as the driver lets that be undone (stats: lost). */
+int vs_arena_send(struct vs_arena *arena, struct vs_arena_run run);
+/* Makes new chunks in their place, and maps them wherever they were.  OUT_OF_MEMORY and other errors: all
+ * that were away are away still.  Contents are undefined. */
+int vs_arena_fetch(struct vs_arena *arena, struct vs_arena_run run);
+
 struct vs_arena_stats {
     uint64_t allocated, peak_allocated; /* live blocks, rounded to units; falls when a free is asked for */
     uint64_t ordered,
@@ -140,6 +186,7 @@ struct vs_arena_stats {
     uint64_t reserved, peak_reserved; /* physical chunks */
     uint64_t high_reserved;           /* the same since vs_arena_high_from_now */
     uint64_t idle;                    /* of reserved: chunks in which no block is */
+    uint64_t away;                    /* chunks that are away: in no figure of reserved */
     uint64_t deferred;                /* freed, and waiting for queues, the device or an unpin */
     uint64_t at_peak_reserved, at_peak_idle, at_peak_deferred; /* when `allocated` first reached its peak */
     uint64_t blocks, queues, aliases;
