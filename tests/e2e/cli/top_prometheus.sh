@@ -13,6 +13,8 @@ exec {in}>in
 server=$!
 program=$pid scraper=
 trap 'kill $program $server $scraper 2>/dev/null; wait; rm -rf "$dir"' EXIT
+trap 'echo "it was waiting for $awaited: $(cat page answer log err 2>/dev/null)"; exit 1' TERM # the runner gives up
+awaited='the page and the program'
 until grep -q ready out && grep -q '^http' url; do # the port is free, and known once it is bound
     kill -0 $server 2>/dev/null && kill -0 $pid 2>/dev/null || fail "top or the program has ended: $(cat err out)"
     sleep 0.05
@@ -21,7 +23,7 @@ url=$(cat url)
 cat >get.py <<'PY'
 import sys, urllib.error, urllib.request
 try:
-    with urllib.request.urlopen(urllib.request.Request(sys.argv[1], headers=dict([h.split(": ") for h in sys.argv[2:]]))) as f:
+    with urllib.request.urlopen(urllib.request.Request(sys.argv[1], headers=dict([h.split(": ") for h in sys.argv[2:]])), timeout=60) as f:
         assert f.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0"), f.headers
         sys.stdout.write(f.read().decode())
 except urllib.error.HTTPError as e:
@@ -29,6 +31,7 @@ except urllib.error.HTTPError as e:
 PY
 get() { python3 get.py "$@"; }
 value() { sed -n "s/^vramscope_$1_bytes{pid=\"$pid\",device=\"0\",rank=\"3\"${2:-}} //p" page; }
+awaited='its figures'
 until get "$url" >page && [ "$(value allocated)" = $((160 << 20)) ] && [ "$(value headroom)" = $((4096 - 260 << 20)) ] &&
     [ -n "$(value held ',phase="none",role="[a-z ]*"')" ]; do
     kill -0 $pid 2>/dev/null || fail "the program has ended: $(cat out)"
@@ -66,16 +69,19 @@ if [ -x "$prometheus/promtool" ]; then
     printf 'global: {scrape_interval: 1s}\nscrape_configs: [{job_name: vramscope, static_configs: [{targets: ["127.0.0.1:%s"]}]}]\n' "$port" >prometheus.yml
     "$prometheus/prometheus" --config.file=prometheus.yml --storage.tsdb.path="$dir/tsdb" --web.listen-address=127.0.0.1:0 >log 2>&1 &
     scraper=$!
+    awaited='Prometheus'
     until its=$(sed -n 's/.*msg="Listening on".* address=\(127\.0\.0\.1:[0-9]*\).*/\1/p' log) && [ -n "$its" ]; do
         kill -0 $scraper 2>/dev/null || fail "prometheus has ended: $(cat log)"
         sleep 0.1
     done
+    awaited='its answer'
     until "$prometheus/promtool" query instant "http://$its" "sum by (pid, rank) (vramscope_held_bytes) == on (pid, rank) vramscope_allocated_bytes" >answer 2>&1 &&
         grep -q "pid=\"$pid\", rank=\"3\"} => $((160 << 20)) @" answer; do
         kill -0 $scraper 2>/dev/null || fail "prometheus has ended: $(cat log)"
         sleep 0.2
     done
 fi
+awaited="the program's end"
 echo >&"$in"
 wait $pid
 program=
