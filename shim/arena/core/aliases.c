@@ -34,6 +34,39 @@ void vs_alias_idle_remove(struct vs_arena *a, uint32_t alias)
         a->youngest_idle = v->older;
 }
 
+/* ---- its chunks ---- */
+
+uint32_t vs_alias_position(const struct alias *v, uint32_t chunk)
+{
+    uint32_t before = 0;
+    for (const struct run *r = v->run;; before += r->count, r++)
+        if (chunk >= r->first && chunk < r->first + r->count)
+            return before + chunk - r->first;
+}
+
+struct run vs_chunks_mapped_at(const struct vs_arena *a, uint32_t slot, uint32_t most)
+{
+    if (slot < a->primary_slots)
+        return (struct run){slot, most};
+    const struct extent *t = &a->extent[vs_extent_at(a, place_of(a, slot))];
+    const struct run *r = a->alias[t->alias].run;
+    uint32_t before = slot - slot_of(a, t->at);
+    for (; before >= r->count; r++)
+        before -= r->count;
+    uint32_t count = r->count - before;
+    return (struct run){r->first + before, count < most ? count : most};
+}
+
+bool vs_alias_is_away(const struct vs_arena *a, const struct alias *v, uint32_t from)
+{
+    uint32_t at = 0;
+    for (const struct run *r = v->run; a->stats.away && r < v->run + v->runs; r++)
+        for (uint32_t g = r->first; g < r->first + r->count; g++)
+            if (at++ >= from && is_away(a, g))
+                return true;
+    return false;
+}
+
 /* ---- the block in an alias mapping ---- */
 
 uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size)
@@ -128,6 +161,8 @@ int vs_alias_shorten(struct vs_arena *a, uint32_t alias, uint32_t keep)
     uint64_t place = a->extent[v->extent].at + place_of(a, keep);
     if (!gone)
         return 0;
+    if (vs_alias_is_away(a, v, keep)) /* a part of it is not mapped */
+        return VS_BACKING_NOT_READY;
     if (keep && (split_at(a, v, keep) != 0 || vs_class_join(a, keep, &class) != 0))
         return VS_BACKING_OUT_OF_MEMORY;
     v = &a->alias[alias];

@@ -26,7 +26,7 @@ struct array {
     size_t bytes;
 };
 
-#define FLAT   8 /* arrays with one element of each slot */
+#define FLAT   9 /* arrays with one element of each slot */
 #define ARRAYS (FLAT + LEVELS)
 
 static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
@@ -37,6 +37,7 @@ static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
         {(void **)&a->users, slots * sizeof *a->users},     {(void **)&a->seq, slots * sizeof *a->seq},
         {(void **)&a->atom_of, slots * sizeof *a->atom_of}, {(void **)&a->handle, slots * sizeof *a->handle},
         {(void **)&a->aliased, (slots / 64 + 1) * 8},       {(void **)&a->watch, slots * sizeof *a->watch},
+        {(void **)&a->away, (slots / 64 + 1) * 8},
     };
     for (int i = 0; i < LEVELS; i++) {
         bits = (bits + 63) / 64;
@@ -140,7 +141,9 @@ static void unmap_aliases(struct vs_arena *a)
         struct alias *v = &a->alias[i];
         if (!v->count)
             continue;
-        a->backing.unmap(a->backing.context, address_of(a, a->extent[v->extent].at), place_of(a, v->count));
+        uint32_t slot = slot_of(a, a->extent[v->extent].at), end = slot + v->count;
+        for (struct run r = {slot, 0}; (r = vs_slots_mapped(a, r.first + r.count, end)).count;)
+            a->backing.unmap(a->backing.context, address_of(a, place_of(a, r.first)), place_of(a, r.count));
         vs_meta_give(&a->meta, v->run, v->run_room * sizeof *v->run);
     }
 }
@@ -149,7 +152,7 @@ static void release_chunks(struct vs_arena *a)
 {
     for (uint32_t h = 0; h < HEAPS; h++)
         for (uint32_t g = a->heap[h].first; g < a->heap[h].first + a->heap[h].top; g++)
-            if (a->used[g] != ABSENT) {
+            if (a->used[g] != ABSENT && !is_away(a, g)) {
                 a->backing.unmap(a->backing.context, address_of(a, place_of(a, g)), chunk_bytes(a));
                 a->backing.release(a->backing.context, a->handle[g]);
             }
@@ -178,6 +181,7 @@ static void give_books(struct vs_arena *a)
     vs_meta_give(m, a->atom, a->atom_room * sizeof *a->atom);
     vs_meta_give(m, a->alias, a->alias_room * sizeof *a->alias);
     vs_meta_give(m, a->class, a->class_room * sizeof *a->class);
+    vs_meta_give(m, a->mapping, a->mapping_room * sizeof *a->mapping);
     vs_meta_give(m, a->deferred, a->deferred_room * sizeof *a->deferred);
     vs_meta_give(m, a->late, a->late_room * sizeof *a->late);
     vs_meta_give(m, a->cell, a->cell ? (a->cell_mask + 1ull) * sizeof *a->cell : 0);
@@ -251,6 +255,8 @@ static int place_block(struct vs_arena *a, uint32_t queue, unsigned flags, uint6
 {
     uint32_t extent;
     struct vs_arena_stats *s = &a->stats;
+    if (a->gate.closed)
+        return VS_BACKING_NOT_READY;
     if (queue >= QUEUES || (queue && !a->queue[queue].open))
         return VS_BACKING_INVALID;
     if (!a->queue[queue].open)
@@ -354,7 +360,8 @@ int vs_arena_pin(struct vs_arena *a, uint64_t address)
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
     uint32_t extent = vs_live_at(a, address);
-    bool valid = extent != NIL && a->extent[extent].pins < UINT16_MAX;
+    bool valid = extent != NIL && a->extent[extent].pins < UINT16_MAX && !a->extent[extent].has_left &&
+                 !a->gate.closed;
     if (valid)
         a->extent[extent].pins++;
     vs_leave(a);
@@ -366,7 +373,7 @@ int vs_arena_unpin(struct vs_arena *a, uint64_t address)
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
     uint32_t extent = vs_blocks_get(a, address);
-    bool valid = extent != NIL && a->extent[extent].pins;
+    bool valid = extent != NIL && a->extent[extent].pins && !a->extent[extent].has_left;
     if (valid && --a->extent[extent].pins == 0 && a->extent[extent].doomed)
         vs_deferred_poll(a);
     vs_leave(a);
@@ -398,11 +405,23 @@ int vs_arena_trim(struct vs_arena *a, uint64_t keep)
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
     int status = vs_synchronize_outside(a);
+    if (status == 0 && a->gate.closed)
+        status = VS_BACKING_NOT_READY;
     if (status == 0 || status == VS_BACKING_NOT_READY) /* then what is known to be complete has to do */
         vs_supply_give_back(a, keep >> a->shift);
-    if (keep == 0)
+    if (keep == 0 && !a->gate.closed)
         a->wanted = a->stats.allocated; /* what comes is not what was */
     vs_leave(a);
+    return status;
+}
+
+/* Those that are away get the set that holds when they come back. */
+static int grant_slots(struct vs_arena *a, uint32_t first, uint32_t end, uint64_t peers)
+{
+    int status = 0;
+    for (struct run r = {first, 0}; status == 0 && (r = vs_slots_mapped(a, r.first + r.count, end)).count;)
+        status = a->backing.access(a->backing.context, address_of(a, place_of(a, r.first)),
+                                   place_of(a, r.count), peers);
     return status;
 }
 
@@ -417,8 +436,7 @@ static int grant_heap(struct vs_arena *a, uint32_t heap, uint64_t peers)
         bool mapped =
             heap == ALIASES ? t->state == EXTENT_ALIAS && t->alias != NIL : t->state != EXTENT_VACANT;
         if (mapped && first < end) /* a chunk belongs to the extent that it begins in */
-            status = a->backing.access(a->backing.context, address_of(a, place_of(a, first)),
-                                       place_of(a, end - first), peers);
+            status = grant_slots(a, first, end, peers);
     }
     return status;
 }
@@ -439,7 +457,7 @@ int vs_arena_set_peers(struct vs_arena *a, uint64_t peers)
 static void read_stats(const struct vs_arena *a, struct vs_arena_stats *stats)
 {
     *stats = a->stats;
-    stats->idle = a->idle << a->shift;
+    stats->idle = (a->idle - vs_away_idle(a)) << a->shift;
     stats->aliases = a->live_aliases;
 }
 

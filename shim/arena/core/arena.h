@@ -11,7 +11,8 @@
  *      an alias mapping           |....|....|                the same two, for a block of two chunks
  *
  * Threads: any, but for create and destroy.  An arena's one lock is held meanwhile, calls of the backing
- * included, but not where memory is short and the device is waited for, or in vs_arena_trim.  Fork: in a
+ * included, but not where memory is short and the device is waited for, nor in vs_arena_trim and
+ * vs_arena_close.  Fork: in a
  * child there is no arena, as there is no driver: functions answer NOT_INITIALIZED, no block is found, no
  * lock is waited for.
  *
@@ -99,7 +100,8 @@ static inline int vs_arena_malloc(struct vs_arena *arena, uint32_t queue, uint64
 int vs_arena_free(struct vs_arena *arena, uint64_t address, uint32_t queue, unsigned flags);
 /* Work of QUEUE touches the block: its free waits for that queue too. */
 int vs_arena_use(struct vs_arena *arena, uint64_t address, uint32_t queue);
-/* A block that others hold (exported) is not reused before its last unpin, whoever frees it. */
+/* A block that others hold (exported) is not reused before its last unpin, whoever frees it.  INVALID for one
+ * that left, and in a closed arena. */
 int vs_arena_pin(struct vs_arena *arena, uint64_t address);
 int vs_arena_unpin(struct vs_arena *arena, uint64_t address);
 
@@ -112,8 +114,8 @@ bool vs_arena_find(struct vs_arena *arena, uint64_t address, struct vs_arena_blo
 /* Whether ADDRESS lies in a window of the arena's, be there a block or not. */
 bool vs_arena_covers(struct vs_arena *arena, uint64_t address);
 /* The backing's handles of the chunks that the block at ADDRESS lies on, in order: up to MOST of them from
- * FIRST on.  *OFFSET: where in its first chunk it begins.  How many it lies on; 0: no block begins there.
- */
+ * FIRST on.  *OFFSET: where in its first chunk it begins.  How many it lies on; 0: no block begins there, or
+ * its chunks can be away. */
 uint32_t vs_arena_chunks(struct vs_arena *arena, uint64_t address, uint32_t first, uint64_t *handles,
                          uint32_t most, uint64_t *offset);
 
@@ -127,7 +129,7 @@ void vs_arena_synchronized(struct vs_arena *arena, uint64_t ticket);
 /* ---- the whole ---- */
 
 /* Gives physical memory back until at most KEEP bytes lie idle, as far as possible; waits for pending frees.
- */
+ * NOT_READY in a closed arena, which gives nothing back. */
 int vs_arena_trim(struct vs_arena *arena, uint64_t keep);
 /* From now on every mapping, those that exist included, is accessible from the devices of these bits.  After
  * an error some of those that exist are, and the old set holds for new ones. */
@@ -149,33 +151,38 @@ struct vs_arena_run {
 };
 
 /* Closes the arena: idle memory is given back, and vs_arena_malloc fails with NOT_READY until it is opened.
- * Frees go on, but nothing is given back meanwhile.  INVALID where a block is pinned: others hold it;
- * NOT_READY where frees are not known to be complete (the caller waits for the device before). */
+ * Frees go on, but nothing is given back meanwhile.  Waits for pending frees; the caller has waited for the
+ * device before, since that wait has no limit.  INVALID where a block is pinned, by others who hold it or as
+ * it left, or where the arena is closed; NOT_READY where frees are not complete even so. */
 int vs_arena_close(struct vs_arena *arena);
-/* INVALID while a chunk is away. */
+/* INVALID while a chunk is away, or where the arena is open. */
 int vs_arena_open(struct vs_arena *arena);
-bool vs_arena_closed(struct vs_arena *arena);
-/* Of a closed arena, the runs of all chunks, each chunk once: up to MOST of them, none longer than LONGEST
- * bytes, from *AT on, which is 0 at first; how many.  0: there are no more. */
+bool vs_arena_closed(struct vs_arena *arena); /* no lock */
+/* Of a closed arena, the runs of all chunks, each chunk once, those that are away included: up to MOST of
+ * them, none longer than LONGEST bytes, from *AT on, which is 0 at first; how many.  0: there are no more. */
 uint32_t vs_arena_all_runs(struct vs_arena *arena, uint64_t *at, uint64_t longest, struct vs_arena_run *runs,
                            uint32_t most);
 
 /* Pins the block that begins at ADDRESS, of SIZE bytes as it was asked for (another size: INVALID, and so
- * where it is pinned or its free was asked for). */
+ * where it is pinned, its free was asked for, or the arena is closed). */
 int vs_arena_leave(struct vs_arena *arena, uint64_t address, uint64_t size);
-/* Of blocks that left, the runs of the chunks that can be away: those in which nothing lies but such blocks.
- * ADDRESS: the block's.  Up to MOST of them, at the addresses at which the block has them; how many there
- * are. A chunk in which two such blocks lie is among the runs of both. */
+/* Of the block that left from ADDRESS, the runs of the chunks that can be away, now: those in which nothing
+ * lies but blocks that left.  Up to MOST of them, at the addresses at which the block has them; how many
+ * there are (one at most: only at its ends others lie).  A chunk in which two such blocks lie is among the
+ * runs of both. */
 uint32_t vs_arena_block_runs(struct vs_arena *arena, uint64_t address, struct vs_arena_run *runs,
                              uint32_t most);
-/* The block is back: none of its chunks is away any more (INVALID otherwise), but those which are another's
- * that has left as well. */
+/* The block is back, and its free carried out if it was asked for.  INVALID while a chunk of it is away, be
+ * it another's that left as well: that one's other chunks may stay away. */
 int vs_arena_return(struct vs_arena *arena, uint64_t address);
 
 /* Unmaps the chunks of the run, wherever they are mapped, and releases them.  Those that are away already
- * stay so.  After an error none has changed, as far as the driver lets that be undone (stats: lost). */
+ * stay so.  INVALID where one of them cannot be away; after any error all that were here are here still, with
+ * what stood in them, as far as the driver lets that be undone (stats: lost).  Alias mappings of the chunks
+ * in which no block lives may be removed for good. */
 int vs_arena_send(struct vs_arena *arena, struct vs_arena_run run);
-/* Makes new chunks in their place, and maps them wherever they were.  OUT_OF_MEMORY and other errors: all
+/* Makes new chunks in the place of those of the run that are away, and maps them wherever they were.  Where
+ * the device has no more, an open arena gives back first what is idle.  OUT_OF_MEMORY and other errors: all
  * that were away are away still.  Contents are undefined. */
 int vs_arena_fetch(struct vs_arena *arena, struct vs_arena_run run);
 

@@ -88,8 +88,7 @@ uint32_t vs_live_at(const struct vs_arena *a, uint64_t address)
     return extent != NIL && !a->extent[extent].doomed ? extent : NIL;
 }
 
-/* The place of an address; false where it is in no window. */
-static bool find_place(const struct vs_arena *a, uint64_t address, uint64_t *place)
+bool vs_place_at(const struct vs_arena *a, uint64_t address, uint64_t *place)
 {
     for (uint32_t h = 0; h <= HEAPS; h++) {
         const struct heap *x = &a->heap[h];
@@ -118,7 +117,7 @@ bool vs_arena_find(struct vs_arena *a, uint64_t address, struct vs_arena_block *
     if (!vs_enter(a))
         return false;
     uint32_t extent = vs_live_at(a, address); /* most queries are about a block's first byte */
-    if (extent == NIL && find_place(a, address, &place))
+    if (extent == NIL && vs_place_at(a, address, &place))
         extent = vs_live_at(a, address_of(a, a->extent[vs_extent_at(a, place)].at));
     bool found = extent != NIL && address - address_of(a, a->extent[extent].at) < a->extent[extent].requested;
     if (found) {
@@ -159,8 +158,8 @@ uint32_t vs_arena_chunks(struct vs_arena *a, uint64_t address, uint32_t first, u
     uint32_t count = 0;
     if (!vs_enter(a))
         return 0;
-    uint32_t extent = vs_blocks_get(a, address);
-    if (extent != NIL && !a->extent[extent].doomed && a->extent[extent].requested) {
+    uint32_t extent = a->gate.closed ? NIL : vs_live_at(a, address);
+    if (extent != NIL && !a->extent[extent].has_left && a->extent[extent].requested) {
         const struct extent *t = &a->extent[extent];
         count = copy(a, t, first, handles, most);
         *offset = t->at & (chunk_bytes(a) - 1);

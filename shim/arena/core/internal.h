@@ -16,6 +16,7 @@
  *      waiting         waits for streams and the device                             waiting.c
  *      supply          creates chunks and gives them back, makes alias mappings     supply.c, trim.c,
  *                                                                                   alias_build.c
+ *      away            sends chunks away and fetches them, says which can be        sending.c, away.c
  *      policy          chooses which of these serves a request                      policy.c
  *      arena           has the functions of arena.h                                 arena.c, queues.c
  *
@@ -101,12 +102,19 @@ uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t chunk,
 /* The shortest open one of at least COUNT chunks, the oldest of equal ones; AFTER: the next one
  * after that. */
 uint32_t vs_alias_find(struct vs_arena *a, uint32_t count, uint32_t after);
+/* The position of the chunk in the alias mapping, which has it. */
+uint32_t vs_alias_position(const struct alias *v, uint32_t chunk);
+/* The chunks that are mapped at SLOT, of any window, and behind it, as many as have their primary mappings
+ * side by side: MOST at most, at least one. */
+struct run vs_chunks_mapped_at(const struct vs_arena *a, uint32_t slot, uint32_t most);
+/* Whether one of its chunks from position FROM on is away. */
+bool vs_alias_is_away(const struct vs_arena *a, const struct alias *v, uint32_t from);
 /* A live block of SIZE bytes of QUEUE's in it: its extent. */
 uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size);
 void vs_alias_release(struct vs_arena *a, uint32_t alias);
 /* Whether all work that used it through its own addresses is done. */
 bool vs_alias_complete(struct vs_arena *a, struct alias *v);
-/* Unmaps all but the first KEEP chunks; 0 removes the alias mapping. */
+/* Unmaps all but the first KEEP chunks; 0 removes the alias mapping.  NOT_READY where one of them is away. */
 int vs_alias_shorten(struct vs_arena *a, uint32_t alias, uint32_t keep);
 /* Removes alias mappings until there are addresses for COUNT chunks and they can be mapped: the longest
  * unused first, waiting for their work if need be. */
@@ -187,6 +195,10 @@ uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t queue,
 int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size, bool tail);
 int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count); /* COUNT idle chunks */
 int vs_supply_window(struct vs_arena *a, uint32_t heap);               /* its addresses */
+/* False: the driver says that COUNT chunks are more than it has. */
+bool vs_supply_has_room(const struct vs_arena *a, uint32_t count);
+/* Counts so many chunks and mappings of chunks as new. */
+void vs_supply_count(struct vs_arena *a, uint64_t count, uint64_t mappings);
 /* Gives back idle chunks whose work is done until at most KEEP are idle. */
 void vs_supply_give_back(struct vs_arena *a, uint64_t keep);
 /* Removes the chunks of QUEUE from all alias mappings; NOT_READY where one is in use. */
@@ -194,6 +206,18 @@ int vs_trim_aliases(struct vs_arena *a, uint32_t queue);
 
 void vs_surplus_begin(struct vs_arena *a);
 void vs_surplus_look(struct vs_arena *a); /* every now and then, after a free */
+
+/* ---- sending.c, away.c ---- */
+
+/* What lies side by side at these slots, of any window, is sent away, or fetched: those chunks that are not
+ * away, or are. */
+int vs_send_slots(struct vs_arena *a, struct run slots);
+int vs_fetch_slots(struct vs_arena *a, struct run slots);
+/* The first of the slots from SLOT to END at which something is mapped, where there are chunks: not away. */
+struct run vs_slots_mapped(const struct vs_arena *a, uint32_t slot, uint32_t end);
+/* Whether a chunk at the slots is away. */
+bool vs_slots_away(const struct vs_arena *a, struct run slots);
+uint64_t vs_away_idle(const struct vs_arena *a); /* chunks that are idle and away */
 
 /* ---- policy.c ---- */
 
@@ -222,6 +246,8 @@ int vs_blocks_reserve(struct vs_arena *a);
 void vs_blocks_put(struct vs_arena *a, uint64_t address, uint32_t extent);
 uint32_t vs_blocks_get(const struct vs_arena *a, uint64_t address);
 void vs_blocks_remove(struct vs_arena *a, uint64_t address);
+/* The place of an address; false where it is in no window. */
+bool vs_place_at(const struct vs_arena *a, uint64_t address, uint64_t *place);
 /* The extent of the live block that begins at ADDRESS, or NIL. */
 uint32_t vs_live_at(const struct vs_arena *a, uint64_t address);
 

@@ -86,6 +86,7 @@ struct extent {
     uint8_t queue; /* of a block; of a free extent: to whom it is left, VS_ARENA_ANY: to all */
     bool doomed;   /* its free was asked for and is not carried out yet */
     bool ordered;  /* counts as stream-ordered memory */
+    bool has_left; /* bears a pin until it returns: its chunks can be away */
 };
 
 /* Free extents of one kind, by size: so many trees of similar ones.  Zero: there are none. */
@@ -191,6 +192,12 @@ struct pace {
     uint32_t again; /* what `left` becomes after the next wait */
 };
 
+/* COUNT chunks from CHUNK on, as they are mapped side by side from PLACE on. */
+struct mapping {
+    uint64_t place;
+    uint32_t chunk, count;
+};
+
 struct cell {
     uint64_t address;
     uint32_t extent; /* NIL: free */
@@ -203,6 +210,8 @@ union gate {
     struct {
         struct vs_lock lock;
         uint32_t here;
+        uint32_t closed; /* no memory is given out; atomic.  Here, in the line of the lock that who asks has
+                            just taken */
     };
     char page[4096];
 };
@@ -243,6 +252,7 @@ struct vs_arena {
     uint64_t *aliased; /* bits */
     uint32_t *watch;   /* the first of the alias mappings that watch it, + 1 */
     uint64_t *handle;
+    uint64_t *away; /* bits */
 
     struct atom *atom;
     uint32_t atoms, atom_room, spare_atoms;
@@ -265,6 +275,10 @@ struct vs_arena {
 
     struct cell *cell; /* live blocks by address */
     uint32_t cell_mask, cells;
+
+    struct mapping *mapping; /* of the chunks that are sent or fetched just now (sending.c) */
+    uint32_t mappings, mapping_room;
+    uint64_t away_mappings; /* chunks mapped, where those that are away come back */
 
     uint64_t seq_now;
     uint64_t idle; /* chunks */
@@ -294,6 +308,18 @@ static inline uint32_t slot_of(const struct vs_arena *a, uint64_t place)
 static inline uint64_t place_of(const struct vs_arena *a, uint32_t slot)
 {
     return (uint64_t)slot << a->shift;
+}
+
+static inline bool is_away(const struct vs_arena *a, uint32_t chunk)
+{
+    return a->away[chunk >> 6] >> (chunk & 63) & 1;
+}
+
+/* Bytes of all chunks, also those that are away: their blocks live and come back, so what is decided by how
+ * much is held is decided as if all were here. */
+static inline uint64_t held(const struct vs_arena *a)
+{
+    return a->stats.reserved + a->stats.away;
 }
 
 /* Release: a thread that sees the count also sees the figure that it counts changes of. */

@@ -50,7 +50,7 @@ uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t queue,
  * the driver serves the request from that when the arena cannot. */
 #define WORTH_ASKING 8
 
-static bool has_room(const struct vs_arena *a, uint32_t count)
+bool vs_supply_has_room(const struct vs_arena *a, uint32_t count)
 {
     const struct vs_backing *b = &a->backing;
     uint64_t bytes;
@@ -101,9 +101,23 @@ static void regret(struct vs_arena *a, uint32_t count)
     s->given -= count < s->given ? count : s->given;
 }
 
-static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
+void vs_supply_count(struct vs_arena *a, uint64_t count, uint64_t mappings)
 {
     struct vs_arena_stats *s = &a->stats;
+    s->created += count;
+    s->reserved += count << a->shift;
+    vs_reserved_changed(a);
+    s->mappings += mappings;
+    if (s->reserved > s->peak_reserved)
+        s->peak_reserved = s->reserved;
+    if (s->reserved > s->high_reserved)
+        s->high_reserved = s->reserved;
+    if (s->mappings > s->peak_mappings)
+        s->peak_mappings = s->mappings;
+}
+
+static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
+{
     for (uint32_t g = slot; g < slot + count; g++) {
         a->users[g] = 0;
         a->seq[g] = 0;
@@ -114,16 +128,7 @@ static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
     if (a->surplus.given)
         regret(a, count);
     a->idle += count;
-    s->created += count;
-    s->reserved += place_of(a, count);
-    vs_reserved_changed(a);
-    s->mappings += count;
-    if (s->reserved > s->peak_reserved)
-        s->peak_reserved = s->reserved;
-    if (s->reserved > s->high_reserved)
-        s->high_reserved = s->reserved;
-    if (s->mappings > s->peak_mappings)
-        s->peak_mappings = s->mappings;
+    vs_supply_count(a, count, count);
 }
 
 /* Created chunks become a free extent. */
@@ -161,7 +166,7 @@ static void shut_off(struct vs_arena *a, uint32_t heap, uint32_t queue, struct s
 static int supply(struct vs_arena *a, uint32_t heap, uint32_t queue, struct spot spot)
 {
     uint32_t stuck = 0;
-    if (!spot.count || !has_room(a, spot.count) || vs_supply_window(a, heap) != 0 ||
+    if (!spot.count || !vs_supply_has_room(a, spot.count) || vs_supply_window(a, heap) != 0 ||
         vs_extents_reserve(a, a->stats.blocks + 1, a->live_aliases, a->primary_top + (uint64_t)spot.count) !=
             0)
         return VS_BACKING_OUT_OF_MEMORY;

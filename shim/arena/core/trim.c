@@ -23,15 +23,6 @@ static bool is_aliased(const struct vs_arena *a, uint32_t chunk)
     return a->aliased[chunk >> 6] >> (chunk & 63) & 1;
 }
 
-/* The position of the chunk in the alias mapping, which has it. */
-static uint32_t position(const struct alias *v, uint32_t chunk)
-{
-    uint32_t before = 0;
-    for (const struct run *r = v->run;; before += r->count, r++)
-        if (chunk >= r->first && chunk < r->first + r->count)
-            return before + chunk - r->first;
-}
-
 /* Removes the chunk from every alias mapping that has it: shortens those that are live, removes the others.
  */
 static int unalias(struct vs_arena *a, uint32_t chunk)
@@ -42,7 +33,7 @@ static int unalias(struct vs_arena *a, uint32_t chunk)
         struct alias *v = &a->alias[alias];
         if (!vs_alias_complete(a, v))
             return VS_BACKING_NOT_READY;
-        int status = vs_alias_shorten(a, alias, v->claimed ? position(v, chunk) : 0);
+        int status = vs_alias_shorten(a, alias, v->claimed ? vs_alias_position(v, chunk) : 0);
         if (status != 0)
             return status;
     }
@@ -51,6 +42,8 @@ static int unalias(struct vs_arena *a, uint32_t chunk)
 
 int vs_trim_aliases(struct vs_arena *a, uint32_t queue)
 {
+    if (a->gate.closed)
+        return VS_BACKING_NOT_READY;
     for (uint32_t heap = 2 * queue; heap < 2 * queue + 2; heap++) {
         const struct heap *h = &a->heap[heap];
         for (uint32_t g = h->first; (g = vs_atoms_next(a, g, h->first + h->top)) < h->first + h->top;) {
@@ -103,6 +96,8 @@ static void trim_heap(struct vs_arena *a, uint32_t heap, uint64_t keep)
 
 void vs_supply_give_back(struct vs_arena *a, uint64_t keep)
 {
+    if (a->gate.closed)
+        return;
     vs_free_extents_share(a, 0); /* neighbours of two queues join, and a chunk that lay in both is in one */
     for (uint32_t small = 0; small < 2; small++) /* a small heap needs its chunks again soonest */
         for (uint32_t queue = QUEUES + 1; queue-- > 0;)
@@ -167,6 +162,8 @@ void vs_surplus_look(struct vs_arena *a)
     struct surplus *s = &a->surplus;
     uint64_t now = beyond(a, s->least);
     s->left = s->window / LOOKS + 1;
+    if (a->gate.closed)
+        return;
     if (++s->looks >= LOOKS)
         end_window(a);
     else if (s->spare > now)
