@@ -164,7 +164,7 @@ void vs_aliases_make_room(struct vs_arena *a, uint32_t count)
         uint32_t younger = a->alias[alias].younger;
         if (!vs_alias_complete(a, &a->alias[alias]) && vs_synchronize(a) != 0)
             return;
-        if (!vs_alias_is_away(a, &a->alias[alias], 0) && vs_alias_shorten(a, alias, 0) != 0)
+        if (vs_alias_shorten(a, alias, 0) != 0)
             return;
         alias = younger;
     }

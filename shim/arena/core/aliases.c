@@ -57,16 +57,6 @@ struct run vs_chunks_mapped_at(const struct vs_arena *a, uint32_t slot, uint32_t
     return (struct run){r->first + before, count < most ? count : most};
 }
 
-bool vs_alias_is_away(const struct vs_arena *a, const struct alias *v, uint32_t from)
-{
-    uint32_t at = 0;
-    for (const struct run *r = v->run; a->stats.away && r < v->run + v->runs; r++)
-        for (uint32_t g = r->first; g < r->first + r->count; g++)
-            if (at++ >= from && is_away(a, g))
-                return true;
-    return false;
-}
-
 /* ---- the block in an alias mapping ---- */
 
 uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size)
@@ -154,25 +144,22 @@ static int split_at(struct vs_arena *a, const struct alias *v, uint32_t keep)
     return 0;
 }
 
-int vs_alias_shorten(struct vs_arena *a, uint32_t alias, uint32_t keep)
+/* AWAY: what goes is not mapped. */
+static int shorten(struct vs_arena *a, uint32_t alias, uint32_t keep, bool away)
 {
     struct alias *v = &a->alias[alias];
     uint32_t gone = v->count - keep, class = 0;
     uint64_t place = a->extent[v->extent].at + place_of(a, keep);
-    if (!gone)
-        return 0;
-    if (vs_alias_is_away(a, v, keep)) /* a part of it is not mapped */
-        return VS_BACKING_NOT_READY;
     if (keep && (split_at(a, v, keep) != 0 || vs_class_join(a, keep, &class) != 0))
         return VS_BACKING_OUT_OF_MEMORY;
     v = &a->alias[alias];
-    int status = a->backing.unmap(a->backing.context, address_of(a, place), place_of(a, gone));
+    int status = away ? 0 : a->backing.unmap(a->backing.context, address_of(a, place), place_of(a, gone));
     if (status != 0)
         return status;
     vs_class_remove(a, alias);
     shorten_runs(a, alias, keep);
-    a->stats.unmapped += gone;
-    a->stats.mappings -= gone;
+    a->stats.unmapped += away ? 0 : gone;
+    *(away ? &a->away_mappings : &a->stats.mappings) -= gone;
     if (keep) {
         vs_class_add(a, class, alias);
         v->count = keep;
@@ -186,4 +173,31 @@ int vs_alias_shorten(struct vs_arena *a, uint32_t alias, uint32_t keep)
         remove_alias(a, alias);
     }
     return 0;
+}
+
+/* The first position from KEEP on behind which, up to the end, all chunks are away, as *AWAY says, or none.
+ */
+static uint32_t end_alike(const struct vs_arena *a, const struct alias *v, uint32_t keep, bool *away)
+{
+    uint32_t at = v->count;
+    *away = false;
+    for (const struct run *r = v->run + v->runs; a->stats.away && r-- > v->run;)
+        for (uint32_t g = r->first + r->count; g-- > r->first && at > keep; at--) {
+            if (at == v->count)
+                *away = is_away(a, g);
+            else if (is_away(a, g) != *away)
+                return at;
+        }
+    return keep;
+}
+
+int vs_alias_shorten(struct vs_arena *a, uint32_t alias, uint32_t keep)
+{
+    int status = 0;
+    while (a->alias[alias].count > keep && status == 0) { /* once, where nothing is away */
+        bool away;
+        uint32_t from = end_alike(a, &a->alias[alias], keep, &away);
+        status = shorten(a, alias, from, away);
+    }
+    return status;
 }

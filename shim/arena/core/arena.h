@@ -12,9 +12,8 @@
  *
  * Threads: any, but for create and destroy.  An arena's one lock is held meanwhile, calls of the backing
  * included, but not where memory is short and the device is waited for, nor in vs_arena_trim and
- * vs_arena_close.  Fork: in a
- * child there is no arena, as there is no driver: functions answer NOT_INITIALIZED, no block is found, no
- * lock is waited for.
+ * vs_arena_close.  Fork: in a child there is no arena, as there is no driver: functions answer
+ * NOT_INITIALIZED, no block is found, no lock is waited for.
  *
  * Sizes are bytes.  Functions return 0 or a status of backing.h.  Of the host's memory only mmap is used, of
  * its locks none.

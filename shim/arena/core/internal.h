@@ -107,14 +107,12 @@ uint32_t vs_alias_position(const struct alias *v, uint32_t chunk);
 /* The chunks that are mapped at SLOT, of any window, and behind it, as many as have their primary mappings
  * side by side: MOST at most, at least one. */
 struct run vs_chunks_mapped_at(const struct vs_arena *a, uint32_t slot, uint32_t most);
-/* Whether one of its chunks from position FROM on is away. */
-bool vs_alias_is_away(const struct vs_arena *a, const struct alias *v, uint32_t from);
 /* A live block of SIZE bytes of QUEUE's in it: its extent. */
 uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size);
 void vs_alias_release(struct vs_arena *a, uint32_t alias);
 /* Whether all work that used it through its own addresses is done. */
 bool vs_alias_complete(struct vs_arena *a, struct alias *v);
-/* Unmaps all but the first KEEP chunks; 0 removes the alias mapping.  NOT_READY where one of them is away. */
+/* Unmaps all but the first KEEP chunks; 0 removes the alias mapping. */
 int vs_alias_shorten(struct vs_arena *a, uint32_t alias, uint32_t keep);
 /* Removes alias mappings until there are addresses for COUNT chunks and they can be mapped: the longest
  * unused first, waiting for their work if need be. */

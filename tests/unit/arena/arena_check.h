@@ -4,6 +4,16 @@
 
 #include "arena_kit.h"
 
+/* In chunks that are away lie only blocks that left, if the arena is open. */
+static void check_away(const struct vs_arena *a, const struct extent *t)
+{
+    KIT_CHECK(!t->has_left || t->state != EXTENT_USED || (t->pins == 1 && !a->gate.closed));
+    if (!a->stats.away || a->gate.closed || t->state == EXTENT_SHADOW)
+        return;
+    for (uint32_t g = slot_of(a, t->at); g <= slot_of(a, t->at + t->size - 1); g++)
+        KIT_CHECK(!is_away(a, g) || (t->state == EXTENT_USED && t->has_left));
+}
+
 /* Every extent of a heap adjoins the next, free extents of a kind do not touch, and chunks in free extents
  * are as the free extent says. */
 static void check_heap(struct vs_arena *a, uint32_t heap, uint8_t *by_extent)
@@ -31,6 +41,7 @@ static void check_heap(struct vs_arena *a, uint32_t heap, uint8_t *by_extent)
                  whole_end = slot_of(a, t->at + t->size);
         KIT_CHECK(t->state == EXTENT_USED || t->state == EXTENT_FREE ||
                   (t->at | t->size) % chunk_bytes(a) == 0);
+        check_away(a, t);
         if (t->state == EXTENT_USED)
             for (uint32_t g = slot_of(a, t->at); g <= slot_of(a, t->at + t->size - 1); g++)
                 by_extent[g] = 1;
@@ -117,19 +128,22 @@ static void check_list(const struct vs_arena *a)
     KIT_CHECK(listed == found && listed == a->free_extents_listed && a->extents <= a->extent_room);
 }
 
-static void check_alias(const struct vs_arena *a, uint32_t alias, uint8_t *by_extent, uint32_t *shown)
+/* Returns how many of its chunks are away. */
+static uint32_t check_alias(const struct vs_arena *a, uint32_t alias, uint8_t *by_extent, uint32_t *shown)
 {
     const struct alias *v = &a->alias[alias];
     const struct alias_class *c = &a->class[v->class];
-    uint32_t at = 0, watched = 0;
+    uint32_t at = 0, watched = 0, away = 0;
     KIT_CHECK(c->count == v->count && c->aliases[v->index] == alias && a->extent[v->extent].alias == alias);
     KIT_CHECK(a->extent[v->extent].size == place_of(a, v->count) && v->claimed <= v->count);
     for (uint32_t r = 0; r < v->runs; r++)
         for (uint32_t g = v->run[r].first; g < v->run[r].first + v->run[r].count; g++, at++) {
             KIT_CHECK(a->used[g] != ABSENT && atom_has(a, g, alias));
             shown[g]++;
+            away += is_away(a, g);
             if (at < v->claimed) {
                 KIT_CHECK(!by_extent[g] && a->used[g] == 1);
+                KIT_CHECK(!is_away(a, g) || a->gate.closed || a->extent[v->extent].has_left);
                 by_extent[g] = 2;
                 continue;
             }
@@ -139,6 +153,7 @@ static void check_alias(const struct vs_arena *a, uint32_t alias, uint8_t *by_ex
     KIT_CHECK(v->open + (v->claimed != 0) + (v->watched != NIL) == 1); /* one of the three */
     KIT_CHECK(watched == (v->watched != NIL)); /* a chunk of it, and one that is in use */
     KIT_CHECK((c->bits[v->index >> 6] >> (v->index & 63) & 1) == v->open);
+    return away;
 }
 
 static void check_watchers(const struct vs_arena *a)
@@ -201,14 +216,14 @@ static void arena_check(struct vs_arena *a)
 {
     uint8_t *by_extent = calloc(a->primary_slots, 1);
     uint32_t *shown = calloc(a->primary_slots, sizeof *shown), aliases = 0;
-    uint64_t held = 0, idle = 0, mapped = 0;
+    uint64_t chunks = 0, idle = 0, mapped = 0, away = 0, away_mapped = 0;
     for (uint32_t h = 0; h <= HEAPS; h++) {
         check_heap(a, h, by_extent);
         check_trees(a, h);
     }
     for (uint32_t v = 0; v < a->aliases; v++)
         if (a->alias[v].count) {
-            check_alias(a, v, by_extent, shown);
+            away_mapped += check_alias(a, v, by_extent, shown);
             mapped += a->alias[v].count;
             aliases++;
         }
@@ -218,11 +233,14 @@ static void arena_check(struct vs_arena *a)
             KIT_CHECK(a->used[g] || g >= a->first_idle);
             KIT_CHECK((a->aliased[g >> 6] >> (g & 63) & 1) == (shown[g] > 0));
             KIT_CHECK(!shown[g] || a->atom[a->atom_of[g]].used == shown[g]);
-            held += a->used[g] != ABSENT;
+            chunks += a->used[g] != ABSENT;
             idle += a->used[g] == 0;
+            KIT_CHECK(!is_away(a, g) || a->used[g] == 1 || (a->used[g] == 0 && a->gate.closed));
+            away += is_away(a, g);
         }
-    KIT_CHECK(a->stats.reserved == held * chunk_bytes(a) && a->idle == idle && a->live_aliases == aliases);
-    KIT_CHECK(a->stats.mappings == held + mapped);
+    KIT_CHECK(a->stats.away == away * chunk_bytes(a) && a->away_mappings == away + away_mapped);
+    KIT_CHECK(held(a) == chunks * chunk_bytes(a) && a->idle == idle && a->live_aliases == aliases);
+    KIT_CHECK(a->stats.mappings + a->away_mappings == chunks + mapped);
     check_list(a);
     check_watchers(a);
     check_searches(a);

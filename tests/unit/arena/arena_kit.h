@@ -4,7 +4,7 @@
  * The backing keeps what is mapped where, which handles live, and how far each stream is.  The reference
  * knows of each unit of physical memory who owns it and whose work touched it last.  A block that the arena
  * hands out must be mapped and accessible in whole, owned by nobody, and touched by no work that its stream
- * may not know to be done.  Any call can be made to fail.
+ * may not know to be done.  What is away the test keeps (away_kit.h).  Any call can be made to fail.
  */
 #ifndef TESTS_UNIT_ARENA_ARENA_KIT_H
 #define TESTS_UNIT_ARENA_ARENA_KIT_H
@@ -41,6 +41,8 @@ struct kit_record {
 
 struct kit {
     struct kit_record event[KIT_EVENTS]; /* at the end of a run none is used */
+    struct kit_unit (*kept)[KIT_UNITS];  /* by chunk: what stood in those that are away; outlasts a run */
+    uint32_t kept_room;
     struct vs_arena *arena;
     /* physical memory and mappings.  most_places: that can be reserved at once; 0 = any number */
     struct {
@@ -197,7 +199,7 @@ static int kit_access(void *context, uint64_t address, uint64_t size, uint64_t p
     k->driver_calls++;
     KIT_CHECK(size > 0 && size % KIT_CHUNK == 0);
     for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_CHUNK; p++) {
-        KIT_CHECK(k->place[p].handle);
+        KIT_CHECK(k->place[p].handle || k->unmap_failed);
         if (status == 0) {
             k->place[p].access = true;
             k->place[p].peers = peers;
@@ -213,8 +215,8 @@ static int kit_unmap(void *context, uint64_t address, uint64_t size)
     k->driver_calls++;
     k->unmap_failed |= status != 0;
     for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_CHUNK; p++) {
-        KIT_CHECK(k->place[p].handle);
-        if (status != 0)
+        KIT_CHECK(k->place[p].handle || k->unmap_failed);
+        if (status != 0 || !k->place[p].handle)
             continue;
         k->handle[k->place[p].handle - 1].maps--;
         k->place[p].handle = 0;
@@ -331,9 +333,23 @@ static int kit_synchronize(void *context)
 
 /* ---- the reference ---- */
 
+/* The chunk at an address of the arena's. */
+static inline uint32_t kit_chunk(const struct kit *k, uint64_t address)
+{
+    uint64_t place = 0;
+    KIT_CHECK(vs_place_at(k->arena, address, &place));
+    return vs_chunks_mapped_at(k->arena, slot_of(k->arena, place), 1).first;
+}
+
+/* What stands there, be it away.  A chunk that a failed call left unmapped has something that is nobody's. */
 static inline struct kit_unit *kit_unit(struct kit *k, uint64_t address, uint64_t peers)
 {
+    static struct kit_unit lost;
     uint64_t p = kit_place(address & ~(KIT_CHUNK - 1));
+    if (k->arena->stats.away && is_away(k->arena, kit_chunk(k, address)))
+        return &k->kept[kit_chunk(k, address)][address % KIT_CHUNK / VS_ARENA_UNIT];
+    if (!k->place[p].handle && k->unmap_failed && k->arena->stats.lost)
+        return &lost;
     KIT_CHECK(k->place[p].handle && k->place[p].access);
     KIT_CHECK(k->place[p].peers == peers || k->faults_seen);
     KIT_CHECK(k->handle[k->place[p].handle - 1].alive);
@@ -355,7 +371,8 @@ static inline void kit_own(struct kit *k, uint64_t address, uint64_t size, uint3
     KIT_CHECK(address % VS_ARENA_UNIT == 0);
     for (uint64_t at = address; at < address + size; at += VS_ARENA_UNIT) {
         struct kit_unit *u = kit_unit(k, at, k->arena->peers);
-        KIT_CHECK(!u->owner);
+        KIT_CHECK(!k->arena->stats.away || !is_away(k->arena, kit_chunk(k, at)));
+        KIT_CHECK(!u->owner || k->unmap_failed);
         kit_check_known(k, u, stream);
         u->owner = block + 1;
     }
@@ -368,7 +385,7 @@ static inline void kit_disown(struct kit *k, uint64_t address, uint64_t size, ui
     k->freed++;
     for (uint64_t at = address; at < address + size; at += VS_ARENA_UNIT) {
         struct kit_unit *u = kit_unit(k, at, k->place[kit_place(at & ~(KIT_CHUNK - 1))].peers);
-        KIT_CHECK(u->owner == block + 1);
+        KIT_CHECK(u->owner == block + 1 || k->unmap_failed);
         *u = (struct kit_unit){0, users, k->freed, everywhere};
     }
 }

@@ -6,7 +6,7 @@
  */
 
 #include "unit/test.h"
-#include "arena_check.h"
+#include "away_kit.h"
 
 #define DEPTH   3
 #define G       KIT_CHUNK
@@ -14,12 +14,15 @@
 #define SIZES   3
 #define STREAMS 3
 #define MALLOCS (SIZES * STREAMS)
-#define CHOICES (MALLOCS + LIVE + 2)
+
+/* What can be done beside requests and frees. */
+enum { SYNCHRONIZE = MALLOCS + LIVE, CLOSE_OR_OPEN, LEAVE_OR_RETURN, TRIM, CHOICES };
 
 static struct kit k;
 static struct {
     uint64_t address, size;
     uint32_t stream;
+    bool freed, left; /* the former only while it is away */
 } block[LIVE];
 
 static const uint64_t sizes[SIZES] = {512, G + 512, 3 * G};
@@ -34,6 +37,10 @@ static bool allocate(uint32_t stream, uint64_t size)
         if (stream && !queue[stream])
             KIT_CHECK(vs_arena_open_queue(k.arena, stream, 0, &queue[stream]) == 0);
         int status = vs_arena_malloc(k.arena, queue[stream], size, &address);
+        if (vs_arena_closed(k.arena)) {
+            KIT_CHECK(status == VS_BACKING_NOT_READY);
+            return false;
+        }
         KIT_CHECK(status == 0 || status == VS_BACKING_OUT_OF_MEMORY);
         if (status != 0) {
             KIT_CHECK(chunks_for(k.arena, size) > k.capacity - k.chunks);
@@ -50,13 +57,67 @@ static bool allocate(uint32_t stream, uint64_t size)
 
 static bool release(uint32_t i)
 {
-    if (!block[i].size)
+    if (!block[i].size || block[i].freed)
         return false;
     uint32_t s = block[i].stream;
     kit_disown(&k, block[i].address, kit_rounded(block[i].size), i, s ? 1ull << s : 0, false);
+    if (block[i].left)
+        kit_hold(&k, block[i].address, kit_rounded(block[i].size), i + 1);
     KIT_CHECK(vs_arena_free(k.arena, block[i].address, queue[s], 0) == 0);
-    block[i].size = 0;
+    block[i].freed = block[i].left;
+    block[i].size = block[i].left ? block[i].size : 0;
     return true;
+}
+
+/* All of it goes, or comes back. */
+static bool close_or_open(void)
+{
+    bool held = false, closed = vs_arena_closed(k.arena);
+    if (!closed && !k.chunks) /* nothing of it could go */
+        return false;
+    for (uint32_t i = 0; i < LIVE; i++)
+        held = held || block[i].left;
+    kit_wait(&k);
+    if (!closed) {
+        KIT_CHECK(vs_arena_close(k.arena) == (held ? VS_BACKING_INVALID : 0));
+        KIT_CHECK(held || (kit_change_all(&k, 2 * G, kit_send) == 0 && k.chunks == 0));
+        return !held;
+    }
+    KIT_CHECK(kit_change_all(&k, 2 * G, kit_fetch) == 0 && vs_arena_open(k.arena) == 0);
+    return true;
+}
+
+/* The first block that has not left goes. */
+static bool leave(void)
+{
+    for (uint32_t i = 0; i < LIVE; i++)
+        if (block[i].size && !block[i].left) {
+            kit_wait(&k);
+            block[i].left = vs_arena_leave(k.arena, block[i].address, block[i].size) == 0;
+            KIT_CHECK(block[i].left != vs_arena_closed(k.arena));
+            KIT_CHECK(!block[i].left || kit_change_block(&k, block[i].address, kit_send) == 0);
+            return block[i].left;
+        }
+    return false;
+}
+
+/* Those that left come back; false: none did, or there is no room. */
+static bool come_back(void)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < LIVE; i++)
+        if (block[i].left) {
+            int status = kit_change_block(&k, block[i].address, kit_fetch);
+            KIT_CHECK(status == 0 || status == VS_BACKING_OUT_OF_MEMORY);
+            if (status == 0 && block[i].freed)
+                kit_hold(&k, block[i].address, kit_rounded(block[i].size), 0);
+            KIT_CHECK((vs_arena_return(k.arena, block[i].address) == 0) == (status == 0));
+            block[i].left = status != 0;
+            any = any || status == 0;
+            if (block[i].freed && status == 0)
+                block[i].size = block[i].freed = 0;
+        }
+    return any;
 }
 
 /* False where the operation does not apply: the sequence is another one's. */
@@ -66,18 +127,28 @@ static bool operate(uint32_t choice)
         return allocate(choice / SIZES, sizes[choice % SIZES]);
     if (choice < MALLOCS + LIVE)
         return release(choice - MALLOCS);
-    if (choice == CHOICES - 1)
-        return vs_arena_trim(k.arena, 0) == 0;
-    uint64_t ticket = vs_arena_ticket(k.arena);
-    kit_learn_all(&k, k.freed);
-    vs_arena_synchronized(k.arena, ticket);
-    return true;
+    switch (choice) {
+    case CLOSE_OR_OPEN:
+        return close_or_open();
+    case LEAVE_OR_RETURN:
+        return leave() || come_back();
+    case TRIM:
+        return vs_arena_trim(k.arena, 0) == 0; /* not where it is closed */
+    default:
+        kit_wait(&k);
+        return true;
+    }
 }
 
 static void finish(void)
 {
+    if (vs_arena_closed(k.arena))
+        close_or_open();
     for (uint32_t i = 0; i < LIVE; i++)
         release(i);
+    do
+        vs_arena_trim(k.arena, 0); /* makes room for what comes back */
+    while (come_back());
     KIT_CHECK(vs_arena_trim(k.arena, 0) == 0 && k.chunks == 0);
     arena_check(k.arena);
     kit_end(&k);
@@ -93,8 +164,11 @@ static int play(const uint32_t *choice, int depth, int lag)
     memset(queue, 0, sizeof queue);
     while (done < depth && operate(choice[done]))
         done++;
-    if (done == depth)
-        arena_check(k.arena);
+    if (done < depth) {
+        kit_end(&k);
+        return done;
+    }
+    arena_check(k.arena);
     finish();
     return done;
 }

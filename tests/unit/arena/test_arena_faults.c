@@ -8,7 +8,7 @@
  */
 
 #include "unit/test.h"
-#include "arena_check.h"
+#include "away_kit.h"
 
 #define G      KIT_CHUNK
 #define BLOCKS 64
@@ -57,6 +57,39 @@ static void fill(uint32_t stream)
         give(i, 0);
 }
 
+/* What failed once goes the second time. */
+static void fetch_all(void)
+{
+    if (kit_change_all(&k, 5 * G, kit_fetch) != 0)
+        KIT_CHECK(kit_change_all(&k, 5 * G, kit_fetch) == 0);
+}
+
+static void close_and_open(void)
+{
+    kit_wait(&k);
+    if (vs_arena_close(k.arena) != 0)
+        return;
+    kit_change_all(&k, 5 * G, kit_send);
+    arena_check(k.arena);
+    fetch_all();
+    KIT_CHECK(vs_arena_open(k.arena) == 0);
+    arena_check(k.arena);
+}
+
+static void leave_and_return(uint32_t i)
+{
+    uint64_t address = block[i].address;
+    kit_wait(&k);
+    if (!block[i].size)
+        return;
+    KIT_CHECK(vs_arena_leave(k.arena, address, block[i].size) == 0);
+    kit_change_block(&k, address, kit_send);
+    arena_check(k.arena);
+    if (kit_change_block(&k, address, kit_fetch) != 0)
+        KIT_CHECK(kit_change_block(&k, address, kit_fetch) == 0);
+    KIT_CHECK(vs_arena_return(k.arena, address) == 0);
+}
+
 static void the_run(void)
 {
     fill(1);
@@ -69,6 +102,8 @@ static void the_run(void)
     take(32, 0, 3 * G);
     take(33, 2, 6 * G);
     arena_check(k.arena);
+    leave_and_return(33);
+    close_and_open();
     for (uint32_t i = 0; i < BLOCKS; i++)
         if (i % 4)
             give(i, 0);

@@ -1,12 +1,13 @@
 /*
  * test_arena_model.c - random operations against the reference of arena_kit.h, in runs that draw how many
- * streams there are, how large blocks are, how far the device is behind, and whether calls fail.
+ * streams there are, how large blocks are, how far the device is behind, what is sent away, and whether calls
+ * fail.
  *
  * ARENA_OPERATIONS: how many in all (default 100,000).
  */
 
 #include "unit/test.h"
-#include "arena_check.h"
+#include "away_kit.h"
 
 #define BLOCKS 300
 
@@ -14,13 +15,13 @@ struct block {
     uint64_t address, requested, users;
     uint32_t queue, pins;
     uint32_t stream;
-    bool live, pinned, ordered;
+    bool live, pinned, left, ordered;
 };
 
 struct ways {
     uint32_t streams, large, percent_free;
     uint64_t capacity;
-    bool defers, pins, shares, trims, captures, retires, privates;
+    bool defers, pins, shares, trims, captures, retires, privates, sends;
 };
 
 struct trial {
@@ -31,7 +32,7 @@ struct trial {
     uint32_t place[16], streams; /* the streams that are there now; how many there ever were */
     bool private[VS_ARENA_QUEUES];
     uint64_t allocated, ordered, high_ordered;
-    uint64_t refused, served;
+    uint64_t refused, served, sent, fetched;
 };
 
 static uint32_t rnd(struct trial *r, uint32_t below)
@@ -87,6 +88,11 @@ static void allocate(struct trial *r, uint32_t i)
         vs_arena_malloc_as(r->kit.arena, r->queue[s], ordered ? VS_MALLOC_ORDERED : 0, size, &b->address);
     bool fault = r->kit.faults_seen;
     r->kit.faults_seen |= faults;
+    KIT_CHECK((status == VS_BACKING_NOT_READY && !fault) <= vs_arena_closed(r->kit.arena));
+    if (vs_arena_closed(r->kit.arena)) {
+        KIT_CHECK(status == VS_BACKING_NOT_READY && !fault);
+        return;
+    }
     if (status != 0) {
         KIT_CHECK(fault || r->kit.unmap_failed || status == VS_BACKING_OUT_OF_MEMORY);
         if (!r->kit.faults_seen && !r->kit.capturing && !r->w.privates) /* then the device is full indeed */
@@ -95,7 +101,13 @@ static void allocate(struct trial *r, uint32_t i)
         return;
     }
     r->served++;
-    *b = (struct block){b->address, size, 1ull << s, r->queue[s], 0, s, true, false, ordered};
+    *b = (struct block){.address = b->address,
+                        .requested = size,
+                        .users = 1ull << s,
+                        .queue = r->queue[s],
+                        .stream = s,
+                        .live = true,
+                        .ordered = ordered};
     r->allocated += kit_rounded(size);
     r->ordered += ordered ? kit_rounded(size) : 0;
     r->high_ordered = r->ordered > r->high_ordered ? r->ordered : r->high_ordered;
@@ -118,14 +130,14 @@ static void release(struct trial *r, uint32_t i)
     if (!flags)
         users &= ~1ull; /* whoever frees without a stream has waited for what has none */
     kit_disown(&r->kit, b->address, kit_rounded(b->requested), i, users, flags != 0);
-    if (b->pinned)
+    if (b->pinned || b->left)
         kit_hold(&r->kit, b->address, kit_rounded(b->requested), i + 1);
     r->allocated -= kit_rounded(b->requested);
     r->ordered -= b->ordered ? kit_rounded(b->requested) : 0;
     struct vs_arena_block was;
     KIT_CHECK(b->requested == 0 ||
               (vs_arena_find(r->kit.arena, b->address, &was) && was.address == b->address &&
-               was.size == b->requested && (was.pins != 0) == b->pinned));
+               was.size == b->requested && (was.pins != 0) == (b->pinned || b->left)));
     KIT_CHECK(vs_arena_free(r->kit.arena, b->address, r->queue[s], flags) == 0);
     b->live = false;
 }
@@ -165,19 +177,123 @@ static void pin(struct trial *r, uint32_t i)
 {
     struct block *b = &r->block[i];
     if (!b->pinned && b->live) {
-        KIT_CHECK(vs_arena_pin(r->kit.arena, b->address) == 0);
-        b->pinned = true;
+        bool can = !b->left && !vs_arena_closed(r->kit.arena);
+        KIT_CHECK((vs_arena_pin(r->kit.arena, b->address) == 0) == can);
+        b->pinned = can;
     } else if (b->pinned && rnd(r, 4) == 0) {
         unpin(r, i);
     }
 }
 
-static void wait_for_device(struct trial *r)
+/* ---- away ---- */
+
+static int send(struct trial *r, int status)
 {
-    uint64_t ticket = vs_arena_ticket(r->kit.arena);
-    kit_learn_all(&r->kit, r->kit.freed);
-    vs_arena_synchronized(r->kit.arena, ticket);
+    KIT_CHECK(status == 0 || r->kit.faults_seen);
+    r->sent += status == 0;
+    return status;
 }
+
+static int fetch(struct trial *r, int status)
+{
+    KIT_CHECK(status == 0 || r->kit.faults_seen || status == VS_BACKING_OUT_OF_MEMORY);
+    r->fetched += status == 0;
+    return status;
+}
+
+static bool any_held(const struct trial *r)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        any = any || r->block[i].pinned || r->block[i].left;
+    return any;
+}
+
+static void close_arena(struct trial *r)
+{
+    kit_wait(&r->kit);
+    int status = vs_arena_close(r->kit.arena);
+    bool held = any_held(r);
+    if (status == 0 || !(r->kit.capturing || r->kit.faults_seen))
+        KIT_CHECK(status == (held ? VS_BACKING_INVALID : 0));
+}
+
+/* All or some of it goes, or comes, or it is opened. */
+static void change_closed(struct trial *r)
+{
+    struct vs_arena *a = r->kit.arena;
+    uint64_t longest = KIT_CHUNK << rnd(r, 6), at = rnd(r, a->primary_slots);
+    struct vs_arena_run run;
+    uint32_t what = rnd(r, 4), count = what < 2 ? vs_arena_all_runs(a, &at, longest, &run, 1) : 0;
+    if (count)
+        what ? send(r, kit_send(&r->kit, run)) : fetch(r, kit_fetch(&r->kit, run));
+    if (what == 2)
+        send(r, kit_change_all(&r->kit, longest, kit_send));
+    if (what == 3)
+        fetch(r, kit_change_all(&r->kit, longest, kit_fetch));
+    if (what == 3)
+        KIT_CHECK((vs_arena_open(a) == 0) == (a->stats.away == 0));
+}
+
+static bool is_back(struct trial *r, uint32_t i)
+{
+    struct block *b = &r->block[i];
+    if (fetch(r, kit_change_block(&r->kit, b->address, kit_fetch)) != 0)
+        return false;
+    if (!b->live)
+        kit_hold(&r->kit, b->address, kit_rounded(b->requested), 0);
+    KIT_CHECK(vs_arena_return(r->kit.arena, b->address) == 0);
+    b->left = false;
+    return true;
+}
+
+static void change_block(struct trial *r, uint32_t i)
+{
+    struct block *b = &r->block[i];
+    uint32_t what = rnd(r, 4);
+    if (!b->left && b->live) {
+        bool left = vs_arena_leave(r->kit.arena, b->address, b->requested) == 0;
+        KIT_CHECK(left == !b->pinned);
+        b->left = left;
+    }
+    if (b->left && what < 2) {
+        kit_wait(&r->kit);
+        send(r, kit_change_block(&r->kit, b->address, kit_send));
+    } else if (b->left && what == 2) {
+        fetch(r, kit_change_block(&r->kit, b->address, kit_fetch));
+    } else if (b->left) {
+        is_back(r, i);
+    }
+}
+
+/* Blocks that left are sought out: they are few. */
+static void change(struct trial *r, uint32_t i)
+{
+    for (uint32_t n = rnd(r, 2) * BLOCKS; n && !r->block[i].left; n--)
+        i = (i + 1) % BLOCKS;
+    if (vs_arena_closed(r->kit.arena))
+        change_closed(r);
+    else if (rnd(r, 8) == 0)
+        close_arena(r);
+    else
+        change_block(r, i);
+}
+
+/* False: a call that failed earlier left something mapped where a chunk is to come back. */
+static bool bring_back(struct trial *r)
+{
+    bool all = true;
+    if (vs_arena_closed(r->kit.arena))
+        all = fetch(r, kit_change_all(&r->kit, 4 * KIT_CHUNK, kit_fetch)) == 0 &&
+              vs_arena_open(r->kit.arena) == 0;
+    vs_arena_trim(r->kit.arena, 0); /* makes room: what is idle may not be known to be done */
+    for (uint32_t i = 0; i < BLOCKS && all; i++)
+        all = !r->block[i].left || is_back(r, i);
+    KIT_CHECK(all || r->kit.unmap_failed);
+    return all;
+}
+
+/* ---- all of them ---- */
 
 static void retire(struct trial *r)
 {
@@ -205,7 +321,7 @@ static void check_figures(struct trial *r)
         r->high_ordered = r->ordered;
     }
     KIT_CHECK(s.reserved == r->kit.chunks * KIT_CHUNK || r->kit.faults_seen);
-    KIT_CHECK(s.allocated + s.deferred <= s.reserved);
+    KIT_CHECK(s.allocated + s.deferred <= s.reserved + s.away);
 }
 
 static void rare(struct trial *r)
@@ -216,7 +332,7 @@ static void rare(struct trial *r)
             vs_arena_trim(r->kit.arena, rnd(r, 4) * 4 * KIT_CHUNK);
         break;
     case 1:
-        wait_for_device(r);
+        kit_wait(&r->kit);
         break;
     case 2:
         r->kit.capturing = r->w.captures && rnd(r, 2);
@@ -248,9 +364,11 @@ static void operate(struct trial *r, uint32_t operations)
             pin(r, i);
         else if (what < 9)
             release_wrongly(r, i);
+        else if (what < 12 && r->w.sends)
+            change(r, i);
         else if (b->live && rnd(r, 100) < r->w.percent_free)
             release(r, i);
-        else if (!b->live && !b->pinned)
+        else if (!b->live && !b->pinned && !b->left)
             allocate(r, i);
         if (n % 512 == 0)
             arena_check(r->kit.arena);
@@ -272,6 +390,10 @@ static void finish(struct trial *r)
     for (uint32_t s = 1; s <= r->streams; s++)
         if (r->queue[s])
             vs_arena_retire_queue(r->kit.arena, r->queue[s]);
+    if (!bring_back(r)) {
+        kit_end(&r->kit);
+        return;
+    }
     KIT_CHECK(vs_arena_trim(r->kit.arena, 0) == 0);
     arena_check(r->kit.arena);
     struct vs_arena_stats s;
@@ -296,6 +418,7 @@ static struct ways draw(uint32_t seed, uint64_t random)
     w.trims = random >> 23 & 1;
     w.captures = random >> 24 & 1;
     w.privates = random >> 26 & 1;
+    w.sends = random >> 27 & 1;
     w.retires = w.streams && random >> 25 & 1;
     return w;
 }
@@ -309,7 +432,8 @@ static uint64_t operations(void)
 static void random_runs(int percent_faults)
 {
     static struct trial r;
-    uint64_t served = 0, refused = 0, aliases = 0, stream_waits = 0, runs = operations() / 10000;
+    uint64_t served = 0, refused = 0, aliases = 0, stream_waits = 0, sent = 0, fetched = 0,
+             runs = operations() / 10000;
     for (uint32_t seed = 0; seed < runs; seed++) {
         uint64_t random = (seed + 1) * 0x9e3779b97f4a7c15ull;
         random ^= random >> 31;
@@ -332,10 +456,12 @@ static void random_runs(int percent_faults)
         vs_arena_stats(r.kit.arena, &s);
         served += r.served, refused += r.refused, aliases += s.aliased, stream_waits += s.stream_waits;
         finish(&r);
+        sent += r.sent, fetched += r.fetched;
     }
-    printf("%llu served, %llu refused, %llu aliased, %llu follows\n", (unsigned long long)served,
-           (unsigned long long)refused, (unsigned long long)aliases, (unsigned long long)stream_waits);
-    assert_true(runs == 0 || (served > 0 && aliases > 0));
+    printf("%llu served, %llu refused, %llu aliased, %llu waits, %llu sent, %llu fetched\n",
+           (unsigned long long)served, (unsigned long long)refused, (unsigned long long)aliases,
+           (unsigned long long)stream_waits, (unsigned long long)sent, (unsigned long long)fetched);
+    assert_true(runs == 0 || (served > 0 && aliases > 0 && sent > 0 && fetched > 0));
 }
 
 TEST(blocks_never_overlap_and_are_never_reused_too_early)

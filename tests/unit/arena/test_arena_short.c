@@ -2,7 +2,7 @@
  * test_arena_short.c - what the arena promises of memory that is short and of what it gives back, asked and
  * unasked, one promise each.
  */
-#include "arena_steps.h"
+#include "away_steps.h"
 
 /* ---- out of memory ---- */
 
@@ -160,6 +160,62 @@ TEST(the_error_is_the_one_that_the_call_gave)
     arena_check(k.arena);
     take(VS_ARENA_ANY, 3 * G);
     kit_end(&k);
+}
+
+/* ---- away ---- */
+
+/* Another process took the memory meanwhile. */
+TEST(a_fetch_without_memory_changes_nothing)
+{
+    begin_away(32, NULL);
+    uint64_t block = take_own(VS_ARENA_ANY, 12 * G);
+    leave(block, 12 * G);
+    assert_int_equal(kit_change_block(&k, block, kit_send), 0);
+    for (k.capacity = 1; k.capacity < 12; k.capacity += 5) { /* few are tried, many asked for */
+        assert_int_equal(kit_change_block(&k, block, kit_fetch), VS_BACKING_OUT_OF_MEMORY);
+        assert_int_equal(k.chunks, 0);
+        assert_int_equal(stats().away, 12 * G);
+        arena_check(k.arena);
+    }
+    k.capacity = 12;
+    assert_int_equal(kit_change_block(&k, block, kit_fetch), 0);
+    assert_int_equal(vs_arena_return(k.arena, block), 0);
+    assert_true(has(block, 12 * G, 0));
+    done();
+}
+
+TEST(before_a_fetch_fails_what_is_idle_goes)
+{
+    begin_away(16, NULL);
+    uint64_t block = take_own(VS_ARENA_ANY, 10 * G);
+    leave(block, 10 * G);
+    assert_int_equal(kit_change_block(&k, block, kit_send), 0);
+    k.arena->wanted = 24 * G; /* it may hold so much */
+    give(take(VS_ARENA_ANY, 14 * G), VS_ARENA_ANY);
+    assert_int_equal(stats().idle, 14 * G);
+    assert_int_equal(kit_change_block(&k, block, kit_fetch), 0);
+    assert_int_equal(stats().idle, 0);
+    done();
+}
+
+/* What a block left behind others get; it comes back once they are gone. */
+TEST(what_is_away_leaves_its_room_to_others)
+{
+    uint64_t address;
+    begin_away(16, NULL);
+    uint64_t block = take_own(VS_ARENA_ANY, 10 * G);
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, 14 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    leave(block, 10 * G);
+    assert_int_equal(kit_change_block(&k, block, kit_send), 0);
+    address = take(VS_ARENA_ANY, 14 * G);
+    assert_int_equal(stats().peak_allocated, 24 * G);
+    assert_int_equal(stats().peak_reserved, 14 * G);
+    assert_int_equal(kit_change_block(&k, block, kit_fetch), VS_BACKING_OUT_OF_MEMORY);
+    give(address, VS_ARENA_ANY);
+    assert_int_equal(kit_change_block(&k, block, kit_fetch), 0);
+    assert_int_equal(vs_arena_return(k.arena, block), 0);
+    assert_true(has(block, 10 * G, 0));
+    done();
 }
 
 /* ---- giving back unasked ---- */
