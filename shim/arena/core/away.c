@@ -74,7 +74,7 @@ static bool find_slots(const struct vs_arena *a, struct vs_arena_run run, struct
     if (!run.size || (run.address | run.size) & mask || !vs_place_at(a, run.address, &place))
         return false;
     uint32_t slot = slot_of(a, place);
-    const struct heap *h = &a->heap[slot < a->primary_slots ? heap_of(a, slot) : ALIASES];
+    const struct heap *h = &a->heap[window_of(a, slot)];
     uint64_t end = place_of(a, h->first + h->top);
     if (h == &a->heap[ALIASES]) {
         const struct extent *t = &a->extent[vs_extent_at(a, place)];

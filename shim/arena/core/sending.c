@@ -105,13 +105,10 @@ static int list_others(struct vs_arena *a, uint32_t count, uint32_t own)
  * lies side by side takes one call. */
 static uint32_t end_of_side_by_side(const struct vs_arena *a, uint32_t i)
 {
-    for (const struct mapping *m = &a->mapping[i++]; i < a->mappings; i++, m++) {
-        uint32_t end = slot_of(a, m->place) + m->count;
-        bool window_ends =
-            end < a->primary_slots ? end == a->heap[heap_of(a, end)].first : end == a->primary_slots;
-        if (m[1].place != place_of(a, end) || window_ends)
+    for (const struct mapping *m = &a->mapping[i++]; i < a->mappings; i++, m++)
+        if (m[1].place != m->place + place_of(a, m->count) ||
+            window_of(a, slot_of(a, m[1].place)) != window_of(a, slot_of(a, m->place)))
             break;
-    }
     return i;
 }
 

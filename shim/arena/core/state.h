@@ -338,6 +338,12 @@ static inline uint32_t heap_of(const struct vs_arena *a, uint32_t slot)
     return slot >> a->heap_shift;
 }
 
+/* The heap, or ALIASES. */
+static inline uint32_t window_of(const struct vs_arena *a, uint32_t slot)
+{
+    return slot < a->primary_slots ? heap_of(a, slot) : ALIASES;
+}
+
 /* The queue whose heap has the chunk's primary mapping; QUEUES: the heap that all queues share. */
 static inline uint32_t primary_queue(const struct vs_arena *a, uint32_t chunk)
 {
@@ -351,8 +357,7 @@ static inline bool is_small_heap(uint32_t heap)
 
 static inline uint64_t address_of(const struct vs_arena *a, uint64_t place)
 {
-    const struct heap *h =
-        &a->heap[slot_of(a, place) >= a->primary_slots ? ALIASES : heap_of(a, slot_of(a, place))];
+    const struct heap *h = &a->heap[window_of(a, slot_of(a, place))];
     return h->base + (place - place_of(a, h->first));
 }
 

@@ -42,8 +42,6 @@ static int unalias(struct vs_arena *a, uint32_t chunk)
 
 int vs_trim_aliases(struct vs_arena *a, uint32_t queue)
 {
-    if (a->gate.closed)
-        return VS_BACKING_NOT_READY;
     for (uint32_t heap = 2 * queue; heap < 2 * queue + 2; heap++) {
         const struct heap *h = &a->heap[heap];
         for (uint32_t g = h->first; (g = vs_atoms_next(a, g, h->first + h->top)) < h->first + h->top;) {

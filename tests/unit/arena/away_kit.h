@@ -59,7 +59,7 @@ static inline void kit_put_back(struct kit *k, uint64_t address)
 static inline int kit_send(struct kit *k, struct vs_arena_run run)
 {
     struct vs_arena *a = k->arena;
-    uint64_t away = a->stats.away, end = run.address + run.size;
+    uint64_t away = a->stats.away, changes = vs_arena_changes(a), end = run.address + run.size;
     if (k->kept_room < a->primary_slots)
         k->kept = realloc(k->kept, (k->kept_room = a->primary_slots) * sizeof *k->kept);
     for (uint64_t at = run.address; at < end; at += KIT_CHUNK)
@@ -73,7 +73,7 @@ static inline int kit_send(struct kit *k, struct vs_arena_run run)
             KIT_CHECK(is_away(a, kit_chunk(k, at)));
         else if (!is_away(a, kit_chunk(k, at)))
             kit_put_back(k, at);
-    KIT_CHECK(status == 0 || a->stats.away == away);
+    KIT_CHECK(a->stats.away == away || (status == 0 && vs_arena_changes(a) != changes));
     kit_check_mapped(k);
     return status;
 }
@@ -81,7 +81,7 @@ static inline int kit_send(struct kit *k, struct vs_arena_run run)
 static inline int kit_fetch(struct kit *k, struct vs_arena_run run)
 {
     struct vs_arena *a = k->arena;
-    uint64_t away = a->stats.away, end = run.address + run.size;
+    uint64_t away = a->stats.away, changes = vs_arena_changes(a), end = run.address + run.size;
     uint32_t count = 0, *chunk = malloc(run.size / KIT_CHUNK * sizeof *chunk);
     for (uint64_t at = run.address; at < end; at += KIT_CHUNK)
         if (is_away(a, kit_chunk(k, at)))
@@ -95,6 +95,7 @@ static inline int kit_fetch(struct kit *k, struct vs_arena_run run)
         i += was_away;
     }
     KIT_CHECK(a->stats.away == away - (status == 0 ? count * KIT_CHUNK : 0));
+    KIT_CHECK(a->stats.away == away || vs_arena_changes(a) != changes);
     kit_check_mapped(k);
     free(chunk);
     return status;

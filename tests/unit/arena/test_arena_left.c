@@ -78,6 +78,7 @@ TEST(a_block_in_an_alias_mapping_goes_whole_and_comes_back_there)
     make_gaps(one, G, 16, gap);
     uint64_t block = take_own(one, 7 * G + 512);
     assert_int_equal(stats().aliased, 8);
+    assert_int_equal(kit_send(&k, (struct vs_arena_run){gap[0], G}), VS_BACKING_INVALID);
     leave(block, 7 * G + 512);
     struct vs_arena_run run = run_of_block(block);
     assert_int_equal(run.address, block);
@@ -117,6 +118,32 @@ TEST(a_run_costs_one_unmap_and_one_access_for_each_place_that_it_is_mapped_at)
     calls = k.driver_calls;
     assert_int_equal(kit_change_block(&k, alias, kit_send), 0);
     assert_int_equal(k.driver_calls - calls, 1 + 8 + 8); /* in the heap they lie apart */
+    done();
+}
+
+/* Windows may adjoin: what ends one heap and what begins the next are two. */
+TEST(what_lies_in_two_heaps_takes_two_calls)
+{
+    uint64_t pair[21];
+    begin_away(42, NULL); /* whose heaps have 64 slots */
+    for (int i = 0; i < 21; i++)
+        pair[i] = take(VS_ARENA_ANY, 2 * G);
+    for (int i = 1; i < 21; i += 2)
+        give(pair[i], VS_ARENA_ANY);
+    give(pair[0], VS_ARENA_ANY);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    uint64_t large = take(VS_ARENA_ANY, 22 * G);
+    assert_int_equal(large, pair[0] + 42 * G);
+    give(pair[2], VS_ARENA_ANY);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    uint64_t small = take(VS_ARENA_ANY, 512);
+    assert_int_equal(small, large + 22 * G);
+    give(large, VS_ARENA_ANY);
+    give(small, VS_ARENA_ANY);
+    uint64_t block = take_own(VS_ARENA_ANY, 23 * G), calls = k.driver_calls;
+    leave(block, 23 * G);
+    assert_int_equal(kit_change_block(&k, block, kit_send), 0);
+    assert_int_equal(k.driver_calls - calls, 1 + 2 + 23);
     done();
 }
 
@@ -199,6 +226,26 @@ TEST(runs_that_are_none_are_refused)
     done();
 }
 
+/* Of two alias mappings side by side, and of addresses that one had. */
+TEST(runs_of_more_than_one_alias_mapping_are_refused)
+{
+    uint64_t gap[24];
+    begin_away(32, NULL);
+    make_gaps(VS_ARENA_ANY, G, 24, gap);
+    uint64_t first = take(VS_ARENA_ANY, 6 * G), second = take(VS_ARENA_ANY, 6 * G);
+    assert_int_equal(second, first + 6 * G);
+    leave(second, 6 * G);
+    assert_int_equal(vs_arena_leave(k.arena, first, 6 * G), 0);
+    assert_int_equal(vs_arena_send(k.arena, (struct vs_arena_run){first + 5 * G, 2 * G}), VS_BACKING_INVALID);
+    assert_int_equal(vs_arena_return(k.arena, first), 0);
+    give(first, VS_ARENA_ANY);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    assert_int_equal(stats().aliases, 1);
+    assert_int_equal(vs_arena_send(k.arena, (struct vs_arena_run){first, G}), VS_BACKING_INVALID);
+    assert_int_equal(kit_change_block(&k, second, kit_send), 0);
+    done();
+}
+
 /* An alias mapping that nothing lives in is not worth its calls at each send and fetch. */
 TEST(idle_alias_mappings_of_what_goes_are_removed)
 {
@@ -257,6 +304,43 @@ TEST(what_is_away_counts_in_what_the_arena_may_hold)
     assert_int_equal(stats().created, created);
     assert_int_equal(stats().peak_reserved, 56 * G);
     done();
+}
+
+/* Else what comes back would have no room among the mappings that there may be. */
+TEST(mappings_of_what_is_away_count_in_how_many_there_may_be)
+{
+    struct vs_arena_config config = {.max_mappings = 50};
+    uint64_t gap[16];
+    begin_away(200, &config);
+    uint64_t block = take(VS_ARENA_ANY, 20 * G);
+    make_gaps(VS_ARENA_ANY, G, 16, gap);
+    leave(block, 20 * G);
+    assert_int_equal(kit_change_block(&k, block, kit_send), 0);
+    give(take(VS_ARENA_ANY, 8 * G), VS_ARENA_ANY);
+    assert_int_equal(take(VS_ARENA_ANY, G), gap[0]);
+    take(VS_ARENA_ANY, 7 * G); /* another alias mapping: one of the two is too many */
+    assert_int_equal(stats().aliases, 1);
+    assert_int_equal(kit_change_block(&k, block, kit_fetch), 0);
+    assert_true(stats().mappings <= 50);
+    done();
+}
+
+/* Whether a block begins where a chunk does depends on the bytes lost so far, away or not. */
+TEST(blocks_lie_where_they_would_if_nothing_were_away)
+{
+    uint64_t odd, address[2];
+    for (int send = 0; send < 2; send++) {
+        begin_away(200, NULL);
+        uint64_t block = take(VS_ARENA_ANY, 40 * G);
+        leave(block, 40 * G);
+        if (send)
+            assert_int_equal(kit_change_block(&k, block, kit_send), 0);
+        odd = take(VS_ARENA_ANY, G / 2 + 512);
+        address[send] = take(VS_ARENA_ANY, 4 * G);
+        done();
+    }
+    assert_int_equal(address[0], odd + G / 2 + 512);
+    assert_int_equal(address[1], address[0]);
 }
 
 TEST(access_that_is_granted_meanwhile_holds_for_what_comes_back)
