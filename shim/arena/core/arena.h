@@ -152,7 +152,8 @@ struct vs_arena_run {
 /* Closes the arena: idle memory is given back, and vs_arena_malloc fails with NOT_READY until it is opened.
  * Frees go on, but nothing is given back meanwhile.  Waits for pending frees; the caller has waited for the
  * device before, since that wait has no limit.  INVALID where a block is pinned, by others who hold it or as
- * it left, or where the arena is closed; NOT_READY where frees are not complete even so. */
+ * it left, or where the arena is closed; NOT_READY where frees are not complete even so, as others free
+ * meanwhile: to be tried again. */
 int vs_arena_close(struct vs_arena *arena);
 /* INVALID while a chunk is away, or where the arena is open. */
 int vs_arena_open(struct vs_arena *arena);

@@ -299,6 +299,90 @@ static void a_capture_is_not_spoilt(void)
     close_arena();
 }
 
+/* ---- away ---- */
+
+#define RUNS 16
+
+static struct vs_arena_run run[RUNS];
+static uint32_t *kept[RUNS];
+
+/* As a caller does: contents to the host, memory to the driver. */
+static void send(uint32_t i)
+{
+    kept[i] = malloc(run[i].size);
+    OK(cuMemcpyDtoH_v2(kept[i], run[i].address, run[i].size));
+    CHECK(vs_arena_send(arena, run[i]) == 0);
+    IS(cuMemcpyDtoH_v2(kept[i], run[i].address, 4), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void fetch(uint32_t i)
+{
+    CHECK(vs_arena_fetch(arena, run[i]) == 0);
+    OK(cuMemsetD8_v2(run[i].address, 0xee, run[i].size));
+    OK(cuMemcpyHtoD_v2(run[i].address, kept[i], run[i].size));
+    free(kept[i]);
+}
+
+/* Words that count up from FIRST. */
+static void fill(uint64_t address, uint64_t size, uint32_t first)
+{
+    uint32_t *word = malloc(size);
+    for (uint64_t i = 0; i < size / 4; i++)
+        word[i] = first + (uint32_t)i;
+    OK(cuMemcpyHtoD_v2(address, word, size));
+    free(word);
+}
+
+static bool has(uint64_t address, uint64_t size, uint32_t first)
+{
+    uint32_t *word = malloc(size);
+    bool all = true;
+    OK(cuMemcpyDtoH_v2(word, address, size));
+    for (uint64_t i = 0; i < size / 4; i++)
+        all = all && word[i] == first + (uint32_t)i;
+    free(word);
+    return all;
+}
+
+static void what_was_away_has_its_words_at_every_address(void)
+{
+    uint64_t address[12], alias;
+    open_arena(512 * MIB);
+    OK(cuCtxSetCurrent(cuda.context));
+    uint64_t before = used_bytes();
+    for (int i = 0; i < 12; i++)
+        CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 2 * MIB, &address[i]) == 0);
+    for (int i = 0; i < 12; i += 2)
+        CHECK(vs_arena_free(arena, address[i], VS_ARENA_ANY, 0) == 0);
+    CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, 12 * MIB, &alias) == 0); /* an alias mapping of the six */
+    fill(alias, 12 * MIB, 1);
+    fill(address[3], 2 * MIB, 1u << 30);
+    for (int round = 0; round < 2; round++) {
+        CHECK(vs_arena_close(arena) == 0);
+        uint64_t at = 0;
+        uint32_t runs = vs_arena_all_runs(arena, &at, 10 * MIB, run, RUNS);
+        CHECK(runs == 3 && used_bytes() == before + 24 * MIB);
+        for (uint32_t i = 0; i < runs; i++)
+            send(i);
+        CHECK(used_bytes() == before);
+        IS(cuMemcpyDtoH_v2(&at, alias + 6 * MIB, 4), CUDA_ERROR_INVALID_VALUE);
+        for (uint32_t i = runs; i-- > 0;)
+            fetch(i);
+        CHECK(vs_arena_open(arena) == 0 && used_bytes() == before + 24 * MIB);
+        CHECK(has(alias, 12 * MIB, 1) && has(address[3], 2 * MIB, 1u << 30));
+
+        CHECK(vs_arena_leave(arena, alias, 12 * MIB) == 0);
+        CHECK(vs_arena_block_runs(arena, alias, run, RUNS) == 1 && run[0].size == 12 * MIB);
+        send(0);
+        CHECK(used_bytes() == before + 12 * MIB && has(address[3], 2 * MIB, 1u << 30));
+        fetch(0);
+        CHECK(vs_arena_return(arena, alias) == 0);
+        for (uint32_t i = 0; i < 6; i++) /* where the heap has them */
+            CHECK(has(address[2 * i], 2 * MIB, 1 + i * (2 * MIB / 4)));
+    }
+    close_arena();
+}
+
 static void in_a_child(void (*body)(void), const char *name, const char *value)
 {
     assert_int_equal(child_status(body, name, value), 0);
@@ -317,6 +401,11 @@ TEST(accounts)
 TEST(refusals)
 {
     in_a_child(the_driver_refuses_and_the_caller_is_told, "SIMCUDA_CAPACITY", "512MiB");
+}
+
+TEST(away)
+{
+    in_a_child(what_was_away_has_its_words_at_every_address, "SIMCUDA_CAPACITY", "512MiB");
 }
 
 TEST(errors)
