@@ -5,7 +5,7 @@
  * get queues of another kind.  Three bytes make an operation.  Backing and reference are arena_kit.h's, which
  * aborts at what is wrong.
  */
-#include "unit/arena/arena_check.h"
+#include "unit/arena/away_kit.h"
 
 #define BLOCKS  32
 #define STREAMS 4
@@ -20,6 +20,7 @@ static unsigned kinds;
 static struct {
     uint64_t address, size;
     uint32_t place;
+    bool freed, left; /* the former only while it is away */
 } block[BLOCKS];
 
 static uint64_t size_of(uint8_t b)
@@ -51,9 +52,12 @@ static void give(uint32_t i, uint32_t by, unsigned flags)
     uint32_t place = by && queue[by] ? by : block[i].place;
     uint64_t users = 1ull << stream_of[place] | 1ull << stream_of[block[i].place];
     kit_disown(&k, block[i].address, block[i].size, i, users & ~1ull, flags != 0);
+    if (block[i].left)
+        kit_hold(&k, block[i].address, block[i].size, i + 1);
     if (vs_arena_free(k.arena, block[i].address, queue[place], flags) != 0)
         abort();
-    block[i].size = 0;
+    block[i].freed = block[i].left;
+    block[i].size = block[i].left ? block[i].size : 0;
 }
 
 /* Its blocks go, and another stream comes. */
@@ -62,11 +66,49 @@ static void retire(uint32_t place)
     if (!queue[place] || streams == MORE)
         return;
     for (uint32_t i = 0; i < BLOCKS; i++)
-        if (block[i].size && block[i].place == place)
+        if (block[i].size && !block[i].freed && block[i].place == place)
             give(i, 0, 0);
     vs_arena_retire_queue(k.arena, queue[place]);
     queue[place] = 0;
     stream_of[place] = STREAMS + streams++;
+}
+
+/* Whether it is: its chunks may find no memory. */
+static bool come_back(uint32_t i)
+{
+    if (kit_change_block(&k, block[i].address, kit_fetch) != 0)
+        return false;
+    if (block[i].freed)
+        kit_hold(&k, block[i].address, block[i].size, 0);
+    if (vs_arena_return(k.arena, block[i].address) != 0)
+        abort();
+    block[i].left = false;
+    block[i].size = block[i].freed ? 0 : block[i].size;
+    block[i].freed = false;
+    return true;
+}
+
+static void leave_or_return(uint32_t i, bool back)
+{
+    struct vs_arena_block found;
+    if (!block[i].left && block[i].size && vs_arena_find(k.arena, block[i].address, &found)) {
+        kit_wait(&k);
+        block[i].left = vs_arena_leave(k.arena, found.address, found.size) == 0;
+    }
+    if (block[i].left && back)
+        come_back(i);
+    else if (block[i].left)
+        kit_change_block(&k, block[i].address, kit_send);
+}
+
+static void close_or_open(uint64_t longest, bool back)
+{
+    kit_wait(&k);
+    if (!vs_arena_closed(k.arena) && vs_arena_close(k.arena) != 0)
+        return;
+    kit_change_all(&k, longest, back ? kit_fetch : kit_send);
+    if (back)
+        vs_arena_open(k.arena);
 }
 
 static void operate(const uint8_t *b)
@@ -91,7 +133,15 @@ static void operate(const uint8_t *b)
     case 5:
         retire(b[1] % STREAMS);
         break;
+    case 6:
+        leave_or_return(i, b[2] & 1);
+        break;
+    case 7:
+        close_or_open((1 + b[1]) * KIT_CHUNK, b[2] & 1);
+        break;
     default:
+        if (block[i].freed)
+            break;
         if (block[i].size)
             give(i, b[2] < 40 ? b[2] % STREAMS : 0, b[0] % 16 == 4 ? VS_FREE_DEFER : 0);
         else
@@ -118,7 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         operate(data + at);
     arena_check(k.arena);
     for (uint32_t i = 0; i < BLOCKS; i++)
-        if (block[i].size)
+        if (block[i].size && !block[i].freed)
             give(i, 0, 0);
     arena_check(k.arena);
     kit_end(&k);

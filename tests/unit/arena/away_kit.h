@@ -32,9 +32,9 @@ static inline void kit_check_mapped(const struct kit *k)
         for (uint32_t g = a->heap[h].first; g < a->heap[h].first + a->heap[h].top; g++)
             if (a->used[g] != ABSENT)
                 kit_check_slot(k, g, g);
-    for (const struct alias *v = a->alias; v < a->alias + a->aliases; v++)
-        for (uint32_t i = 0; i < v->count; i++) {
-            uint32_t slot = slot_of(a, a->extent[v->extent].at) + i;
+    for (uint32_t v = 0; v < a->aliases; v++)
+        for (uint32_t i = 0; i < a->alias[v].count; i++) {
+            uint32_t slot = slot_of(a, a->extent[a->alias[v].extent].at) + i;
             kit_check_slot(k, slot, vs_chunks_mapped_at(a, slot, 1).first);
         }
     for (uint32_t h = 0; h < KIT_HANDLES; h++)
