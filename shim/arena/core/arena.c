@@ -382,24 +382,6 @@ int vs_arena_unpin(struct vs_arena *a, uint64_t address)
 
 /* ---- the whole ---- */
 
-uint64_t vs_arena_ticket(struct vs_arena *a)
-{
-    if (!vs_enter(a))
-        return 0;
-    uint64_t ticket = a->seq_now;
-    vs_leave(a);
-    return ticket;
-}
-
-void vs_arena_synchronized(struct vs_arena *a, uint64_t ticket)
-{
-    if (!vs_enter(a))
-        return;
-    if (ticket <= a->seq_now)
-        vs_synchronized(a, ticket);
-    vs_leave(a);
-}
-
 int vs_arena_trim(struct vs_arena *a, uint64_t keep)
 {
     if (!vs_enter(a))

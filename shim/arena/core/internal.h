@@ -211,7 +211,8 @@ void vs_surplus_look(struct vs_arena *a); /* every now and then, after a free */
  * away, or are. */
 int vs_send_slots(struct vs_arena *a, struct run slots);
 int vs_fetch_slots(struct vs_arena *a, struct run slots);
-/* The first of the slots from SLOT to END at which something is mapped, where there are chunks: not away. */
+/* Of the slots from SLOT to END, which have chunks, the first that are not away, side by side; none: the
+ * count is 0. */
 struct run vs_slots_mapped(const struct vs_arena *a, uint32_t slot, uint32_t end);
 /* Whether a chunk at the slots is away. */
 bool vs_slots_away(const struct vs_arena *a, struct run slots);

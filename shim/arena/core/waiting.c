@@ -54,6 +54,24 @@ int vs_synchronize_outside(struct vs_arena *a)
     return status;
 }
 
+uint64_t vs_arena_ticket(struct vs_arena *a)
+{
+    if (!vs_enter(a))
+        return 0;
+    uint64_t ticket = a->seq_now;
+    vs_leave(a);
+    return ticket;
+}
+
+void vs_arena_synchronized(struct vs_arena *a, uint64_t ticket)
+{
+    if (!vs_enter(a))
+        return;
+    if (ticket <= a->seq_now)
+        vs_synchronized(a, ticket);
+    vs_leave(a);
+}
+
 bool vs_synchronize_event(struct vs_arena *a)
 {
     if (!vs_order_await_event(a))
