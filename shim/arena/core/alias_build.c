@@ -14,10 +14,8 @@ static bool is_ready(const struct vs_arena *a, uint32_t g, uint32_t queue)
     return !vs_order_need(a, queue, a->users[g], a->seq[g], need);
 }
 
-/* Adds N chunks from FIRST on to the RUNS that RUN (NULL: nowhere) has; how many runs they are then.  LAST:
- * what was added before. */
-static uint32_t add_run(const struct vs_arena *a, struct run *run, uint32_t runs, uint32_t first, uint32_t n,
-                        uint32_t last)
+uint32_t vs_run_add(const struct vs_arena *a, struct run *run, uint32_t runs, uint32_t first, uint32_t n,
+                    uint32_t last)
 {
     bool joins = last != NIL && first == last + 1 && heap_of(a, first) == heap_of(a, last);
     if (run && joins)
@@ -39,7 +37,7 @@ static uint32_t choose(struct vs_arena *a, const struct alias *v, bool ready, st
             n = ready ? vs_chunks_alike(a, rest) : rest.count;
             if (ready && !is_ready(a, rest.first, v->queue))
                 continue;
-            runs = add_run(a, run, runs, rest.first, n, last);
+            runs = vs_run_add(a, run, runs, rest.first, n, last);
             last = rest.first + n - 1;
             left -= n;
         }

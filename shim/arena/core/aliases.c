@@ -59,6 +59,19 @@ struct run vs_chunks_mapped_at(const struct vs_arena *a, uint32_t slot, uint32_t
 
 /* ---- the block in an alias mapping ---- */
 
+/* The heaps show the chunks so; of one that is parked they go on showing whose it is. */
+static void show(struct vs_arena *a, struct run r, enum extent_state state, uint32_t queue)
+{
+    for (uint32_t n = r.count; r.count; r.first += n, r.count -= n, n = r.count) {
+        bool parked = a->stats.parked && is_parked(a, r.first);
+        for (uint32_t i = 1; a->stats.parked && i < n; i++)
+            if (is_parked(a, r.first + i) != parked)
+                n = i;
+        if (!parked)
+            vs_extent_change(a, r.first, n, state, queue);
+    }
+}
+
 uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size)
 {
     struct alias *v = &a->alias[alias];
@@ -70,7 +83,7 @@ uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint
     vs_class_flip(a, &a->alias[alias]);
     for (const struct run *r = v->run; left; r++) {
         uint32_t n = r->count < left ? r->count : left;
-        vs_extent_change(a, r->first, n, EXTENT_SHADOW, VS_ARENA_ANY);
+        show(a, (struct run){r->first, n}, EXTENT_SHADOW, VS_ARENA_ANY);
         vs_chunks_claim(a, r->first, r->first + n);
         left -= n;
     }
@@ -84,7 +97,7 @@ void vs_alias_release(struct vs_arena *a, uint32_t alias)
     for (const struct run *r = v->run; left; r++) {
         uint32_t n = r->count < left ? r->count : left;
         vs_chunks_release(a, r->first, r->first + n, users_of(queue), a->seq_now);
-        vs_extent_change(a, r->first, n, EXTENT_FREE, queue);
+        show(a, (struct run){r->first, n}, EXTENT_FREE, queue);
         left -= n;
     }
     v->claimed = 0;

@@ -26,7 +26,7 @@ struct array {
     size_t bytes;
 };
 
-#define FLAT   9 /* arrays with one element of each slot */
+#define FLAT   10 /* arrays with one element of each slot */
 #define ARRAYS (FLAT + LEVELS)
 
 static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
@@ -37,7 +37,7 @@ static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
         {(void **)&a->users, slots * sizeof *a->users},     {(void **)&a->seq, slots * sizeof *a->seq},
         {(void **)&a->atom_of, slots * sizeof *a->atom_of}, {(void **)&a->handle, slots * sizeof *a->handle},
         {(void **)&a->aliased, (slots / 64 + 1) * 8},       {(void **)&a->watch, slots * sizeof *a->watch},
-        {(void **)&a->away, (slots / 64 + 1) * 8},
+        {(void **)&a->away, (slots / 64 + 1) * 8},          {(void **)&a->parked, (slots / 64 + 1) * 8},
     };
     for (int i = 0; i < LEVELS; i++) {
         bits = (bits + 63) / 64;
@@ -182,6 +182,7 @@ static void give_books(struct vs_arena *a)
     vs_meta_give(m, a->alias, a->alias_room * sizeof *a->alias);
     vs_meta_give(m, a->class, a->class_room * sizeof *a->class);
     vs_meta_give(m, a->mapping, a->mapping_room * sizeof *a->mapping);
+    vs_meta_give(m, a->renamed, a->renamed_room * sizeof *a->renamed);
     vs_meta_give(m, a->deferred, a->deferred_room * sizeof *a->deferred);
     vs_meta_give(m, a->late, a->late_room * sizeof *a->late);
     vs_meta_give(m, a->cell, a->cell ? (a->cell_mask + 1ull) * sizeof *a->cell : 0);
@@ -225,8 +226,8 @@ static void count_live(struct vs_arena *a, uint64_t size)
     s->allocated += size;
     if (s->allocated > s->peak_allocated)
         s->peak_allocated = s->allocated;
-    if (s->allocated > a->wanted)
-        a->wanted = s->allocated;
+    if (live_here(a) > a->wanted)
+        a->wanted = live_here(a);
 }
 
 /* Makes the extent, which was found for it, a block. */
@@ -324,8 +325,10 @@ static int free_block(struct vs_arena *a, uint64_t address, uint32_t queue, unsi
     a->stats.frees++;
     a->stats.allocated -= rounded(t->requested);
     a->stats.ordered -= t->ordered ? rounded(t->requested) : 0;
-    if (__builtin_expect(others || t->pins || flags & VS_FREE_DEFER, 0))
+    if (__builtin_expect(others || t->pins || flags & VS_FREE_DEFER, 0)) {
+        vs_parked_free(a, t);
         return defer(a, extent, flags & VS_FREE_DEFER ? ALL_QUEUES : others, flags == VS_FREE_DEFER);
+    }
     vs_free_block(a, extent);
     return 0;
 }
@@ -392,7 +395,7 @@ int vs_arena_trim(struct vs_arena *a, uint64_t keep)
     if (status == 0 || status == VS_BACKING_NOT_READY) /* then what is known to be complete has to do */
         vs_supply_give_back(a, keep >> a->shift);
     if (keep == 0 && !a->gate.closed)
-        a->wanted = a->stats.allocated; /* what comes is not what was */
+        a->wanted = live_here(a); /* what comes is not what was */
     vs_leave(a);
     return status;
 }

@@ -140,8 +140,9 @@ int vs_arena_set_peers(struct vs_arena *arena, uint64_t peers);
  * blocks; what stood in it the caller has kept.  The caller sees to it that the device touches nothing of it,
  * and that the work which did is done.
  *
- * There are two ways.  All: the arena is closed, every chunk of it can be away, and no memory is given out.
+ * There are three ways.  All: the arena is closed, every chunk of it can be away, and no memory is given out.
  * Some: blocks leave, and those chunks of theirs can be away in which nothing else lies; the arena works on.
+ * Parked: blocks leave, and others have those chunks of theirs meanwhile, which stay where they are.
  * A block that left is pinned until it comes back: its free is carried out then. */
 
 /* Chunks side by side, as they are mapped at ADDRESS: whole chunks. */
@@ -186,6 +187,20 @@ int vs_arena_send(struct vs_arena *arena, struct vs_arena_run run);
  * that were away are away still.  Contents are undefined. */
 int vs_arena_fetch(struct vs_arena *arena, struct vs_arena_run run);
 
+/* Parks the block that left from ADDRESS.  Those of its chunks in which nothing lies but parked blocks serve
+ * requests from now on, after what QUEUE was given up to now: the copies out of vs_arena_block_runs.  No call
+ * of the driver is needed for it, but for an event.  In a chunk of two blocks other contents may come as soon
+ * as both are parked, so a copy of it is its addresses', not one block's.  INVALID where a chunk of the block
+ * is away, one of a private queue's, or one that another block parked, and where memory is mapped once. */
+int vs_arena_park(struct vs_arena *arena, uint64_t address, uint32_t queue);
+/* Takes the chunks back: QUEUE's stream waits for the frees of those who had them.  *BACK: the chunks whose
+ * contents are now to be copied in (size 0: none), by work of QUEUE.  After that, and if nothing was copied,
+ * too, the streams that use the block, its own queue's among them, have to wait for QUEUE's before it
+ * returns.  Chunks in which another block is alive stay with that one, and the block gets others at its
+ * addresses; for this the device may be waited for, without the lock.  NOT_READY where that or the stream's
+ * wait cannot be had now, OUT_OF_MEMORY and other errors: the block is parked still. */
+int vs_arena_unpark(struct vs_arena *arena, uint64_t address, uint32_t queue, struct vs_arena_run *back);
+
 struct vs_arena_stats {
     uint64_t allocated, peak_allocated; /* live blocks, rounded to units; falls when a free is asked for */
     uint64_t ordered,
@@ -194,7 +209,8 @@ struct vs_arena_stats {
     uint64_t high_reserved;           /* the same since vs_arena_high_from_now */
     uint64_t idle;                    /* of reserved: chunks in which no block is */
     uint64_t away;                    /* chunks that are away: in no figure of reserved */
-    uint64_t deferred;                /* freed, and waiting for queues, the device or an unpin */
+    uint64_t parked;   /* chunks that are parked: of reserved, and of idle while nobody has them */
+    uint64_t deferred; /* freed, and waiting for queues, the device or an unpin */
     uint64_t at_peak_reserved, at_peak_idle, at_peak_deferred; /* when `allocated` first reached its peak */
     uint64_t blocks, queues, aliases;
     uint64_t mappings, peak_mappings; /* chunks mapped, second mappings included */
@@ -202,6 +218,7 @@ struct vs_arena_stats {
     uint64_t hits;       /* from a free extent, no call of the driver */
     uint64_t alias_hits; /* from an alias mapping that was there, no call of the driver */
     uint64_t created, released, aliased, unmapped;
+    uint64_t replaced;                 /* chunks that a parked block got for others */
     uint64_t stream_waits, host_waits; /* waits: of a stream, of the host */
     uint64_t evicted;                  /* alias mappings */
     uint64_t lost;                     /* chunks that could not be released, or unmapped */

@@ -131,6 +131,31 @@ void vs_atoms_add(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t ali
     }
 }
 
+/* The atoms that lie wholly from FIRST to END begin where their chunks do. */
+static void begin_anew(struct vs_arena *a, uint32_t first, uint32_t end)
+{
+    for (uint32_t g = first; (g = vs_atoms_next(a, g, end)) < end;) {
+        struct atom *x = &a->atom[a->atom_of[g]];
+        x->first = g;
+        g += x->count;
+    }
+}
+
+void vs_atoms_exchange(struct vs_arena *a, uint32_t first, uint32_t second, uint32_t count)
+{
+    for (uint32_t g = first, n = second; g < first + count; g++, n++) {
+        uint32_t atom = a->atom_of[g];
+        a->atom_of[g] = a->atom_of[n];
+        a->atom_of[n] = atom;
+        if (is_aliased(a, g) != is_aliased(a, n)) {
+            a->aliased[g >> 6] ^= 1ull << (g & 63);
+            a->aliased[n >> 6] ^= 1ull << (n & 63);
+        }
+    }
+    begin_anew(a, first, first + count);
+    begin_anew(a, second, second + count);
+}
+
 static void forget(struct atom *x, uint32_t alias)
 {
     for (uint32_t i = 0; i < x->used; i++)

@@ -13,26 +13,25 @@
 
 /* ---- which can be away ---- */
 
-/* Whether the block that has the chunk through an alias mapping left. */
-static bool has_left_alias(const struct vs_arena *a, uint32_t chunk)
+/* Whether the block that has the chunk through an alias mapping left, or is PARKED. */
+static bool has_left_alias(const struct vs_arena *a, uint32_t chunk, bool parked)
 {
     const struct atom *x = &a->atom[a->atom_of[chunk]];
     for (uint32_t i = 0; i < x->used; i++) {
         const struct alias *v = &a->alias[x->aliases[i]];
         if (vs_alias_position(v, chunk) < v->claimed)
-            return a->extent[v->extent].has_left;
+            return parked ? a->extent[v->extent].is_parked : a->extent[v->extent].has_left;
     }
     return false;
 }
 
-/* Whether nothing lies in the chunk but blocks that left. */
-static bool have_left(const struct vs_arena *a, uint32_t chunk)
+bool vs_have_left(const struct vs_arena *a, uint32_t chunk, bool parked)
 {
     for (uint32_t i = vs_extent_at(a, place_of(a, chunk + 1) - 1);; i = a->extent[i].prev) {
         const struct extent *t = &a->extent[i];
         if (t->state == EXTENT_SHADOW)
-            return has_left_alias(a, chunk);
-        if (t->state != EXTENT_USED || !t->has_left)
+            return has_left_alias(a, chunk, parked);
+        if (t->state != EXTENT_USED || !(parked ? t->is_parked : t->has_left))
             return false;
         if (t->at <= place_of(a, chunk))
             return true;
@@ -44,7 +43,7 @@ static bool can_be_away(const struct vs_arena *a, struct run slots)
     for (uint32_t slot = slots.first, end = slot + slots.count; slot < end;) {
         struct run r = vs_chunks_mapped_at(a, slot, end - slot);
         for (uint32_t g = r.first; g < r.first + r.count; g++)
-            if (a->used[g] == ABSENT || (!a->gate.closed && !have_left(a, g)))
+            if (a->used[g] == ABSENT || is_parked(a, g) || (!a->gate.closed && !vs_have_left(a, g, false)))
                 return false;
         slot += r.count;
     }
@@ -196,15 +195,13 @@ uint32_t vs_arena_all_runs(struct vs_arena *a, uint64_t *at, uint64_t longest, s
 
 /* ---- some ---- */
 
-/* Where the block lies. */
-static struct run slots_of(const struct vs_arena *a, const struct extent *t)
+struct run vs_block_slots(const struct vs_arena *a, const struct extent *t)
 {
     uint32_t slot = slot_of(a, t->at), end = slot_of(a, t->at + t->size - 1) + 1;
     return (struct run){slot, t->state == EXTENT_ALIAS ? a->alias[t->alias].claimed : end - slot};
 }
 
-/* The block that begins there and left, or NIL. */
-static uint32_t left_at(const struct vs_arena *a, uint64_t address)
+uint32_t vs_left_at(const struct vs_arena *a, uint64_t address)
 {
     uint32_t extent = vs_blocks_get(a, address);
     return extent != NIL && a->extent[extent].has_left ? extent : NIL;
@@ -228,8 +225,10 @@ uint32_t vs_arena_block_runs(struct vs_arena *a, uint64_t address, struct vs_are
 {
     if (!vs_enter(a))
         return 0;
-    uint32_t extent = left_at(a, address);
-    struct run slots = extent == NIL ? (struct run){0} : slots_of(a, &a->extent[extent]);
+    uint32_t extent = vs_left_at(a, address);
+    struct run slots = extent == NIL ? (struct run){0} : vs_block_slots(a, &a->extent[extent]);
+    if (vs_slots_parked(a, slots)) /* also where the block lies in chunks that another one parked */
+        slots.count = 0;
     /* others lie only in the first and in the last chunk, so what is left is one run */
     if (slots.count && !can_be_away(a, (struct run){slots.first, 1}))
         slots = (struct run){slots.first + 1, slots.count - 1};
@@ -245,8 +244,9 @@ int vs_arena_return(struct vs_arena *a, uint64_t address)
 {
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    uint32_t extent = left_at(a, address);
-    bool valid = extent != NIL && !vs_slots_away(a, slots_of(a, &a->extent[extent]));
+    uint32_t extent = vs_left_at(a, address);
+    bool valid = extent != NIL && !a->extent[extent].is_parked &&
+                 !vs_slots_away(a, vs_block_slots(a, &a->extent[extent]));
     if (valid) {
         a->extent[extent].has_left = false;
         a->extent[extent].pins = 0;

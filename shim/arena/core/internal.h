@@ -17,6 +17,8 @@
  *      supply          creates chunks and gives them back, makes alias mappings     supply.c, trim.c,
  *                                                                                   alias_build.c
  *      away            sends chunks away and fetches them, says which can be        sending.c, away.c
+ *      parking         gives others the chunks of blocks that left, and takes them  park.c, replace.c
+ *                      back
  *      policy          chooses which of these serves a request                      policy.c
  *      arena           has the functions of arena.h                                 arena.c, queues.c
  *
@@ -94,6 +96,8 @@ void vs_atoms_add(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t ali
 /* FIRST and END are bounds of atoms, or `vs_atoms_prepare` was called for them. */
 void vs_atoms_remove(struct vs_arena *a, uint32_t first, uint32_t end, uint32_t alias);
 int vs_atoms_split(struct vs_arena *a, uint32_t chunk); /* an atom begins there, if any is there */
+/* COUNT chunks from either on have the alias mappings of the others; atoms end where they do. */
+void vs_atoms_exchange(struct vs_arena *a, uint32_t first, uint32_t second, uint32_t count);
 uint32_t vs_atoms_next(const struct vs_arena *a, uint32_t chunk,
                        uint32_t end); /* the next aliased one, or END */
 
@@ -120,6 +124,10 @@ void vs_aliases_make_room(struct vs_arena *a, uint32_t count);
 /* An alias mapping of COUNT idle chunks, so many there must be; READY: only of those that QUEUE may use at
  * once. */
 int vs_alias_build(struct vs_arena *a, uint32_t queue, uint32_t count, bool ready, uint32_t *alias);
+/* Adds N chunks from FIRST on to the RUNS that RUN (NULL: nowhere) has; how many runs they are then.  LAST:
+ * what was added before, or NIL. */
+uint32_t vs_run_add(const struct vs_arena *a, struct run *run, uint32_t runs, uint32_t first, uint32_t n,
+                    uint32_t last);
 void vs_alias_idle_add(struct vs_arena *a, uint32_t alias); /* as the youngest of the idle ones */
 void vs_alias_idle_remove(struct vs_arena *a, uint32_t alias);
 
@@ -131,6 +139,8 @@ void vs_class_remove(struct vs_arena *a, uint32_t alias);
 /* Closes an open one, which is claimed, or opens it: it may be that no chunk of it is in use. */
 void vs_class_flip(struct vs_arena *a, struct alias *v);
 void vs_class_idle(struct vs_arena *a, uint32_t chunk); /* to those that watch the chunk */
+/* Those that watch the one watch the other. */
+void vs_class_exchange(struct vs_arena *a, uint32_t chunk, uint32_t other);
 
 /* ---- order.c ---- */
 
@@ -195,6 +205,8 @@ int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count); /* COUNT 
 int vs_supply_window(struct vs_arena *a, uint32_t heap);               /* its addresses */
 /* False: the driver says that COUNT chunks are more than it has. */
 bool vs_supply_has_room(const struct vs_arena *a, uint32_t count);
+/* Keeps free chunks out of use, as a block that nobody frees: they are not mapped, or cannot be again. */
+void vs_supply_shut_off(struct vs_arena *a, uint32_t slot, uint32_t count);
 /* Counts so many chunks and mappings of chunks as new. */
 void vs_supply_count(struct vs_arena *a, uint64_t count, uint64_t mappings);
 /* Gives back idle chunks whose work is done until at most KEEP are idle. */
@@ -217,6 +229,22 @@ struct run vs_slots_mapped(const struct vs_arena *a, uint32_t slot, uint32_t end
 /* Whether a chunk at the slots is away. */
 bool vs_slots_away(const struct vs_arena *a, struct run slots);
 uint64_t vs_away_idle(const struct vs_arena *a); /* chunks that are idle and away */
+
+/* The block that begins there and left, or NIL. */
+uint32_t vs_left_at(const struct vs_arena *a, uint64_t address);
+struct run vs_block_slots(const struct vs_arena *a, const struct extent *t); /* where a block lies */
+/* Whether nothing lies in the chunk but blocks that left; PARKED: that are parked. */
+bool vs_have_left(const struct vs_arena *a, uint32_t chunk, bool parked);
+
+/* ---- park.c, replace.c ---- */
+
+bool vs_slots_parked(const struct vs_arena *a, struct run slots); /* whether a chunk there is parked */
+void vs_parked_free(struct vs_arena *a, const struct extent *t);  /* the block's free is asked for */
+/* Of the block that is parked, the alias mapping that has the chunk. */
+uint32_t vs_parked_alias(const struct vs_arena *a, uint32_t chunk);
+/* Idle chunks come into the place of those of a parked block in which another block is alive.  NOT_READY:
+ * the device is to be waited for.  After an error, too, all is as it should be. */
+int vs_replace_taken(struct vs_arena *a, uint32_t extent);
 
 /* ---- policy.c ---- */
 

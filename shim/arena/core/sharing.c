@@ -29,7 +29,7 @@ static struct run chunks_of(const struct vs_arena *a, const struct extent *free_
  */
 static uint64_t partly_used(const struct vs_arena *a, uint64_t size)
 {
-    uint64_t used = held(a) - (a->idle << a->shift), live = a->stats.allocated - size;
+    uint64_t used = held(a) - (a->idle << a->shift), live = live_here(a) - size;
     return used > live ? used - live : 0;
 }
 

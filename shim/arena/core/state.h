@@ -83,10 +83,12 @@ struct extent {
     uint32_t waits; /* of a free extent: bits of the queues whose frees up to `seq` may not be complete */
     uint16_t pins;
     uint8_t state, heap;
-    uint8_t queue; /* of a block; of a free extent: to whom it is left, VS_ARENA_ANY: to all */
-    bool doomed;   /* its free was asked for and is not carried out yet */
-    bool ordered;  /* counts as stream-ordered memory */
-    bool has_left; /* bears a pin until it returns: its chunks can be away */
+    uint8_t queue;  /* of a block; of a free extent: to whom it is left, VS_ARENA_ANY: to all */
+    bool doomed;    /* its free was asked for and is not carried out yet */
+    bool ordered;   /* counts as stream-ordered memory */
+    bool has_left;  /* bears a pin until it returns: its chunks can be away */
+    bool is_parked; /* others may have the chunks in which nothing lies but such blocks */
+    bool is_broken; /* parked for good: a mapping of it could not be restored */
 };
 
 /* Free extents of one kind, by size: so many trees of similar ones.  Zero: there are none. */
@@ -129,6 +131,7 @@ struct alias {
     uint32_t claimed;        /* chunks of the live block in it; 0 = idle */
     uint32_t users;          /* bits of the queues that had it, and may use it up to `last_free` */
     uint8_t queue;           /* of the live block */
+    bool listed;             /* among those that get other chunks just now (replace.c) */
     bool open;               /* not claimed, and no chunk of it is known to be in use */
 };
 
@@ -198,6 +201,12 @@ struct mapping {
     uint32_t chunk, count;
 };
 
+/* What an alias mapping has once chunks have other numbers. */
+struct renamed {
+    uint32_t alias, runs;
+    struct run *run;
+};
+
 struct cell {
     uint64_t address;
     uint32_t extent; /* NIL: free */
@@ -252,7 +261,8 @@ struct vs_arena {
     uint64_t *aliased; /* bits */
     uint32_t *watch;   /* the first of the alias mappings that watch it, + 1 */
     uint64_t *handle;
-    uint64_t *away; /* bits */
+    uint64_t *away;   /* bits */
+    uint64_t *parked; /* bits */
 
     struct atom *atom;
     uint32_t atoms, atom_room, spare_atoms;
@@ -280,8 +290,12 @@ struct vs_arena {
     uint32_t mappings, mapping_room;
     uint64_t away_mappings; /* chunks mapped, where those that are away come back */
 
+    struct renamed *renamed; /* just now (replace.c) */
+    uint32_t renameds, renamed_room;
+
     uint64_t seq_now;
-    uint64_t idle; /* chunks */
+    uint64_t idle;        /* chunks */
+    uint64_t parked_live; /* of stats.allocated, in chunks that are parked */
     struct surplus surplus;
     struct vs_arena_stats stats;
     uint64_t wanted; /* the peak of what lived since all that was idle was given back on request: how much may
@@ -313,6 +327,17 @@ static inline uint64_t place_of(const struct vs_arena *a, uint32_t slot)
 static inline bool is_away(const struct vs_arena *a, uint32_t chunk)
 {
     return a->away[chunk >> 6] >> (chunk & 63) & 1;
+}
+
+static inline bool is_parked(const struct vs_arena *a, uint32_t chunk)
+{
+    return a->parked[chunk >> 6] >> (chunk & 63) & 1;
+}
+
+/* What lives on the device: what is parked the caller has. */
+static inline uint64_t live_here(const struct vs_arena *a)
+{
+    return a->stats.allocated - a->parked_live;
 }
 
 /* Bytes of all chunks, also those that are away: their blocks live and come back, so what is decided by how

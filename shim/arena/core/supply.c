@@ -143,11 +143,9 @@ static void open_up(struct vs_arena *a, uint32_t heap, uint32_t queue, struct sp
         vs_extent_append_apart(a, heap, spot.count, queue);
 }
 
-/* Keeps stuck chunks out of use, as a block that nobody frees: their addresses cannot be mapped again. */
-static void shut_off(struct vs_arena *a, uint32_t heap, uint32_t queue, struct spot spot)
+void vs_supply_shut_off(struct vs_arena *a, uint32_t slot, uint32_t count)
 {
-    open_up(a, heap, queue, spot);
-    uint64_t from = place_of(a, spot.slot), to = from + place_of(a, spot.count);
+    uint64_t from = place_of(a, slot), to = from + place_of(a, count);
     uint32_t extent = vs_extent_at(a, from);
     vs_extent_take(a, extent);
     if (a->extent[extent].at < from) {
@@ -159,8 +157,8 @@ static void shut_off(struct vs_arena *a, uint32_t heap, uint32_t queue, struct s
     a->extent[extent].state = EXTENT_USED;
     if (a->extent[extent].at + a->extent[extent].size > to)
         vs_extent_give(a, vs_extent_cut(a, extent, to), EXTENT_FREE);
-    vs_chunks_claim(a, spot.slot, spot.slot + spot.count);
-    a->stats.lost += spot.count;
+    vs_chunks_claim(a, slot, slot + count);
+    a->stats.lost += count;
 }
 
 static int supply(struct vs_arena *a, uint32_t heap, uint32_t queue, struct spot spot)
@@ -175,8 +173,10 @@ static int supply(struct vs_arena *a, uint32_t heap, uint32_t queue, struct spot
     int status = create(a, spot.slot, spot.count, &stuck);
     if (status == 0)
         open_up(a, heap, queue, spot);
-    else if (stuck)
-        shut_off(a, heap, queue, (struct spot){spot.slot, stuck, spot.vacant, spot.tail});
+    if (status != 0 && stuck) { /* their addresses cannot be mapped again */
+        open_up(a, heap, queue, (struct spot){spot.slot, stuck, spot.vacant, spot.tail});
+        vs_supply_shut_off(a, spot.slot, stuck);
+    }
     return status;
 }
 

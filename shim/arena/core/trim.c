@@ -45,7 +45,7 @@ int vs_trim_aliases(struct vs_arena *a, uint32_t queue)
     for (uint32_t heap = 2 * queue; heap < 2 * queue + 2; heap++) {
         const struct heap *h = &a->heap[heap];
         for (uint32_t g = h->first; (g = vs_atoms_next(a, g, h->first + h->top)) < h->first + h->top;) {
-            int status = a->used[g] ? VS_BACKING_NOT_READY : unalias(a, g);
+            int status = a->used[g] || is_parked(a, g) ? VS_BACKING_NOT_READY : unalias(a, g);
             if (status != 0)
                 return status;
         }

@@ -166,7 +166,7 @@ static uint64_t note_least(struct trough *t, uint64_t live)
 static void look_for_trough(struct vs_arena *a)
 {
     struct trough *t = &a->trough;
-    uint64_t live = a->stats.allocated, least = note_least(t, live);
+    uint64_t live = live_here(a), least = note_least(t, live);
     uint64_t range = a->wanted > least ? a->wanted - least : 0; /* a trim lowers what is wanted */
     if (live > least + range / 2)
         t->armed = true;

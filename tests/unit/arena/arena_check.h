@@ -4,6 +4,15 @@
 
 #include "arena_kit.h"
 
+/* In chunks that are parked lie only parked blocks.  Marks those of a heap that others have. */
+static void check_parked(const struct vs_arena *a, const struct extent *t)
+{
+    KIT_CHECK(!t->is_parked || (t->has_left && t->pins == 1));
+    for (uint32_t g = slot_of(a, t->at); g <= slot_of(a, t->at + t->size - 1); g++)
+        if (is_parked(a, g))
+            KIT_CHECK((t->state == EXTENT_USED && t->is_parked) || t->state == EXTENT_SHADOW);
+}
+
 /* In chunks that are away lie only blocks that left, if the arena is open. */
 static void check_away(const struct vs_arena *a, const struct extent *t)
 {
@@ -42,9 +51,10 @@ static void check_heap(struct vs_arena *a, uint32_t heap, uint8_t *by_extent)
         KIT_CHECK(t->state == EXTENT_USED || t->state == EXTENT_FREE ||
                   (t->at | t->size) % chunk_bytes(a) == 0);
         check_away(a, t);
+        check_parked(a, t);
         if (t->state == EXTENT_USED)
             for (uint32_t g = slot_of(a, t->at); g <= slot_of(a, t->at + t->size - 1); g++)
-                by_extent[g] = 1;
+                by_extent[g] = !is_parked(a, g);
         if (t->state == EXTENT_FREE && t->at % chunk_bytes(a)) /* partly in another extent */
             by_extent[whole_first - 1] = 1;
         if (t->state == EXTENT_FREE && (t->at + t->size) % chunk_bytes(a))
@@ -56,7 +66,7 @@ static void check_heap(struct vs_arena *a, uint32_t heap, uint8_t *by_extent)
             if (t->state == EXTENT_FREE && a->users[g] && a->queues > 1)
                 KIT_CHECK(a->seq[g] <= t->seq);
             if (t->state == EXTENT_SHADOW)
-                KIT_CHECK(a->used[g] == 1);
+                KIT_CHECK(is_parked(a, g) ? vs_parked_alias(a, g) != NIL : a->used[g] == 1);
         }
     }
     KIT_CHECK(h->top == 0 || end == place_of(a, h->first));
@@ -141,6 +151,10 @@ static uint32_t check_alias(const struct vs_arena *a, uint32_t alias, uint8_t *b
             KIT_CHECK(a->used[g] != ABSENT && atom_has(a, g, alias));
             shown[g]++;
             away += is_away(a, g);
+            if (at < v->claimed && is_parked(a, g) && a->extent[v->extent].is_parked) {
+                KIT_CHECK(vs_parked_alias(a, g) == alias); /* of one block alone */
+                continue;
+            }
             if (at < v->claimed) {
                 KIT_CHECK(!by_extent[g] && a->used[g] == 1);
                 KIT_CHECK(!is_away(a, g) || a->gate.closed || a->extent[v->extent].has_left);
@@ -212,11 +226,25 @@ static void check_searches(struct vs_arena *a)
     }
 }
 
+/* Bytes of living blocks in parked chunks. */
+static uint64_t parked_live(const struct vs_arena *a)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; a->cell && i <= a->cell_mask; i++) {
+        const struct extent *t = a->cell[i].extent == NIL ? NULL : &a->extent[a->cell[i].extent];
+        if (!t || !t->is_parked || t->doomed)
+            continue;
+        for (uint64_t at = t->at; at < t->at + rounded(t->requested); at += VS_ARENA_UNIT)
+            bytes += is_parked(a, vs_chunks_mapped_at(a, slot_of(a, at), 1).first) ? VS_ARENA_UNIT : 0;
+    }
+    return bytes;
+}
+
 static void arena_check(struct vs_arena *a)
 {
     uint8_t *by_extent = calloc(a->primary_slots, 1);
     uint32_t *shown = calloc(a->primary_slots, sizeof *shown), aliases = 0;
-    uint64_t chunks = 0, idle = 0, mapped = 0, away = 0, away_mapped = 0;
+    uint64_t chunks = 0, idle = 0, mapped = 0, away = 0, away_mapped = 0, parked = 0;
     for (uint32_t h = 0; h <= HEAPS; h++) {
         check_heap(a, h, by_extent);
         check_trees(a, h);
@@ -237,7 +265,10 @@ static void arena_check(struct vs_arena *a)
             idle += a->used[g] == 0;
             KIT_CHECK(!is_away(a, g) || a->used[g] == 1 || (a->used[g] == 0 && a->gate.closed));
             away += is_away(a, g);
+            KIT_CHECK(!is_parked(a, g) || (a->used[g] != ABSENT && !is_away(a, g)));
+            parked += is_parked(a, g);
         }
+    KIT_CHECK(a->stats.parked == parked * chunk_bytes(a) && a->parked_live == parked_live(a));
     KIT_CHECK(a->stats.away == away * chunk_bytes(a) && a->away_mappings == away + away_mapped);
     KIT_CHECK(held(a) == chunks * chunk_bytes(a) && a->idle == idle && a->live_aliases == aliases);
     KIT_CHECK(a->stats.mappings + a->away_mappings == chunks + mapped);

@@ -4,7 +4,8 @@
  * The backing keeps what is mapped where, which handles live, and how far each stream is.  The reference
  * knows of each unit of physical memory who owns it and whose work touched it last.  A block that the arena
  * hands out must be mapped and accessible in whole, owned by nobody, and touched by no work that its stream
- * may not know to be done.  What is away the test keeps (away_kit.h).  Any call can be made to fail.
+ * may not know to be done.  What is away or parked the test keeps (away_kit.h, park_kit.h).  Any call can be
+ * made to fail.
  */
 #ifndef TESTS_UNIT_ARENA_ARENA_KIT_H
 #define TESTS_UNIT_ARENA_ARENA_KIT_H
@@ -43,6 +44,8 @@ struct kit {
     struct kit_record event[KIT_EVENTS]; /* at the end of a run none is used */
     struct kit_unit (*kept)[KIT_UNITS];  /* by chunk: what stood in those that are away; outlasts a run */
     uint32_t kept_room;
+    struct kit_unit (*copy)[KIT_UNITS]; /* by place: what stood in those that are parked; outlasts a run */
+    struct kit_unit (*used)[KIT_UNITS]; /* by place: the last use through this address; outlasts a run */
     struct vs_arena *arena;
     /* physical memory and mappings.  most_places: that can be reserved at once; 0 = any number */
     struct {
@@ -64,6 +67,7 @@ struct kit {
     uint64_t ended[KIT_STREAMS];              /* 1 + the frees told when it was destroyed; 0: it is there */
     int events, lag;                          /* alive; in 1/100: how often an event is found not reached */
     bool capturing;                           /* no events, no waits */
+    bool moving; /* who sends or fetches has seen to it that the device is done */
     /* faults */
     uint64_t fail_at; /* the call with this number fails; 0 = none */
     int fail_with, fail_percent;
@@ -216,6 +220,8 @@ static int kit_unmap(void *context, uint64_t address, uint64_t size)
     k->unmap_failed |= status != 0;
     for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_CHUNK; p++) {
         KIT_CHECK(k->place[p].handle || k->unmap_failed);
+        for (uint32_t u = 0; u < KIT_UNITS; u++)
+            KIT_CHECK(k->moving || !kit_in_use(k, &k->used[p][u]));
         if (status != 0 || !k->place[p].handle)
             continue;
         k->handle[k->place[p].handle - 1].maps--;
@@ -341,13 +347,25 @@ static inline uint32_t kit_chunk(const struct kit *k, uint64_t address)
     return vs_chunks_mapped_at(k->arena, slot_of(k->arena, place), 1).first;
 }
 
-/* What stands there, be it away.  A chunk that a failed call left unmapped has something that is nobody's. */
+/* Whether the block there is parked, and the chunk with it. */
+static inline bool kit_is_parked(const struct kit *k, uint64_t address)
+{
+    uint64_t place = 0;
+    KIT_CHECK(vs_place_at(k->arena, address, &place));
+    return is_parked(k->arena, kit_chunk(k, address)) &&
+           k->arena->extent[vs_extent_at(k->arena, place)].is_parked;
+}
+
+/* What stands there, be it away or parked.  A chunk that a failed call left unmapped has something that is
+ * nobody's. */
 static inline struct kit_unit *kit_unit(struct kit *k, uint64_t address, uint64_t peers)
 {
     static struct kit_unit lost;
     uint64_t p = kit_place(address & ~(KIT_CHUNK - 1));
     if (k->arena->stats.away && is_away(k->arena, kit_chunk(k, address)))
         return &k->kept[kit_chunk(k, address)][address % KIT_CHUNK / VS_ARENA_UNIT];
+    if (k->arena->stats.parked && kit_is_parked(k, address))
+        return &k->copy[p][address % KIT_CHUNK / VS_ARENA_UNIT];
     if (!k->place[p].handle && k->unmap_failed && k->arena->stats.lost)
         return &lost;
     KIT_CHECK(k->place[p].handle && k->place[p].access);
@@ -372,6 +390,7 @@ static inline void kit_own(struct kit *k, uint64_t address, uint64_t size, uint3
     for (uint64_t at = address; at < address + size; at += VS_ARENA_UNIT) {
         struct kit_unit *u = kit_unit(k, at, k->arena->peers);
         KIT_CHECK(!k->arena->stats.away || !is_away(k->arena, kit_chunk(k, at)));
+        KIT_CHECK(!k->arena->stats.parked || !kit_is_parked(k, at));
         KIT_CHECK(!u->owner || k->unmap_failed);
         kit_check_known(k, u, stream);
         u->owner = block + 1;
@@ -387,6 +406,7 @@ static inline void kit_disown(struct kit *k, uint64_t address, uint64_t size, ui
         struct kit_unit *u = kit_unit(k, at, k->place[kit_place(at & ~(KIT_CHUNK - 1))].peers);
         KIT_CHECK(u->owner == block + 1 || k->unmap_failed);
         *u = (struct kit_unit){0, users, k->freed, everywhere};
+        k->used[kit_place(at & ~(KIT_CHUNK - 1))][at % KIT_CHUNK / VS_ARENA_UNIT] = *u;
     }
 }
 
@@ -409,6 +429,11 @@ static inline void kit_begin(struct kit *k, uint64_t capacity, const struct vs_a
 {
     struct vs_arena_config c = config ? *config : (struct vs_arena_config){0};
     memset(k->place, 0, k->next_place * sizeof *k->place);
+    if (!k->used) {
+        k->used = calloc(KIT_PLACES, sizeof *k->used);
+        k->copy = calloc(KIT_PLACES, sizeof *k->copy);
+    }
+    memset(k->used, 0, k->next_place * sizeof *k->used);
     memset(&k->arena, 0, offsetof(struct kit, place) - offsetof(struct kit, arena));
     memset((char *)k + offsetof(struct kit, next_place), 0, sizeof *k - offsetof(struct kit, next_place));
     k->capacity = capacity;

@@ -67,7 +67,9 @@ static inline int kit_send(struct kit *k, struct vs_arena_run run)
             memcpy(k->kept[kit_chunk(k, at)], kit_units(k, at), sizeof *k->kept);
             memset(kit_units(k, at), 0, sizeof *k->kept);
         }
+    k->moving = true;
     int status = vs_arena_send(a, run);
+    k->moving = false;
     for (uint64_t at = run.address; at < end; at += KIT_CHUNK)
         if (status == 0)
             KIT_CHECK(is_away(a, kit_chunk(k, at)));
@@ -86,7 +88,9 @@ static inline int kit_fetch(struct kit *k, struct vs_arena_run run)
     for (uint64_t at = run.address; at < end; at += KIT_CHUNK)
         if (is_away(a, kit_chunk(k, at)))
             chunk[count++] = kit_chunk(k, at);
+    k->moving = true;
     int status = vs_arena_fetch(a, run);
+    k->moving = false;
     for (uint64_t at = run.address, i = 0; at < end; at += KIT_CHUNK) {
         bool was_away = i < count && chunk[i] == kit_chunk(k, at);
         KIT_CHECK(is_away(a, kit_chunk(k, at)) == (was_away && status != 0));

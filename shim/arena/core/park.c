@@ -1,0 +1,197 @@
+/*
+ * park.c - gives others the chunks of blocks that left, while their caller has what stood in them.
+ *
+ *      |  parked   | parked | lives |       the blocks
+ *      |----|----|----|----|----|----|      the chunks; the first four are parked
+ *      |    |-X--|----|                     a block in an alias mapping of two of them
+ *
+ * A chunk in which nothing lies but parked blocks is idle for everyone, as if it had just been freed on the
+ * queue that copied it.  Nothing is unmapped, and the heaps and alias mappings go on showing whose it is.  So
+ * it can be had through alias mappings alone: no free extent lies there, and none appears when such a block
+ * is freed.
+ *
+ * Taken back it is a used chunk again, and the copying stream waits for those who had it.  Where one of them
+ * is still alive another chunk comes in its place first (replace.c).
+ */
+#include "internal.h"
+
+/* ---- what lives in parked chunks ---- */
+
+/* Bytes of the block at a slot of its window. */
+static uint64_t bytes_at(const struct vs_arena *a, const struct extent *t, uint32_t slot)
+{
+    uint64_t from = place_of(a, slot), to = place_of(a, slot + 1), end = t->at + rounded(t->requested);
+    from = from < t->at ? t->at : from;
+    to = to > end ? end : to;
+    return t->doomed || from >= to ? 0 : to - from;
+}
+
+uint32_t vs_parked_alias(const struct vs_arena *a, uint32_t chunk)
+{
+    const struct atom *x = &a->atom[a->atom_of[chunk]];
+    for (uint32_t i = 0; i < x->used; i++) {
+        const struct alias *v = &a->alias[x->aliases[i]];
+        if (v->claimed && a->extent[v->extent].is_parked && vs_alias_position(v, chunk) < v->claimed)
+            return x->aliases[i];
+    }
+    return NIL;
+}
+
+/* Bytes of parked blocks in the chunk. */
+static uint64_t bytes_in(const struct vs_arena *a, uint32_t chunk)
+{
+    uint32_t i = vs_extent_at(a, place_of(a, chunk + 1) - 1);
+    uint64_t bytes = 0;
+    if (a->extent[i].state == EXTENT_SHADOW) {
+        const struct alias *v = &a->alias[vs_parked_alias(a, chunk)];
+        const struct extent *t = &a->extent[v->extent];
+        return bytes_at(a, t, slot_of(a, t->at) + vs_alias_position(v, chunk));
+    }
+    for (;; i = a->extent[i].prev) {
+        bytes += bytes_at(a, &a->extent[i], chunk);
+        if (a->extent[i].at <= place_of(a, chunk))
+            return bytes;
+    }
+}
+
+/* The chunk is parked from now on, or not any more. */
+static void flip(struct vs_arena *a, uint32_t chunk)
+{
+    uint64_t bytes = bytes_in(a, chunk);
+    a->parked[chunk >> 6] ^= 1ull << (chunk & 63);
+    bool parked = is_parked(a, chunk);
+    a->stats.parked += parked ? chunk_bytes(a) : -chunk_bytes(a);
+    a->parked_live += parked ? bytes : -bytes;
+}
+
+static uint32_t chunk_at(const struct vs_arena *a, uint32_t slot)
+{
+    return vs_chunks_mapped_at(a, slot, 1).first;
+}
+
+/* The slots from SLOTS.first on whose chunks are parked. */
+static struct run parked_part(const struct vs_arena *a, struct run slots)
+{
+    uint32_t end = slots.first + slots.count, from = slots.first, to;
+    while (from < end && !is_parked(a, chunk_at(a, from)))
+        from++;
+    for (to = from; to < end && is_parked(a, chunk_at(a, to));)
+        to++;
+    return (struct run){from, to - from};
+}
+
+bool vs_slots_parked(const struct vs_arena *a, struct run slots)
+{
+    return a->stats.parked && parked_part(a, slots).count;
+}
+
+void vs_parked_free(struct vs_arena *a, const struct extent *t)
+{
+    struct run parked = t->is_parked ? parked_part(a, vs_block_slots(a, t)) : (struct run){0};
+    for (uint32_t slot = parked.first; slot < parked.first + parked.count; slot++)
+        a->parked_live -= bytes_at(a, t, slot);
+}
+
+/* ---- parking ---- */
+
+static bool is_queue(const struct vs_arena *a, uint32_t queue)
+{
+    return queue == VS_ARENA_ANY || (queue < QUEUES && a->queue[queue].open);
+}
+
+static bool can_park(const struct vs_arena *a, const struct extent *t)
+{
+    struct run slots = vs_block_slots(a, t);
+    bool can = !t->is_parked && !vs_slots_away(a, slots) && !vs_slots_parked(a, slots);
+    for (uint32_t i = 0; can && i < slots.count; i++)
+        can = is_lent(a, chunk_at(a, slots.first + i));
+    return can;
+}
+
+static void park(struct vs_arena *a, struct extent *t, uint32_t queue)
+{
+    struct run slots = vs_block_slots(a, t);
+    t->is_parked = true;
+    if (!a->queue[queue].open)
+        vs_queue_begin(a, queue);
+    vs_order_freed(a, queue, t->requested);
+    for (uint32_t i = 0; i < slots.count; i++) {
+        uint32_t chunk = chunk_at(a, slots.first + i);
+        if (!vs_have_left(a, chunk, true))
+            continue;
+        flip(a, chunk);
+        vs_chunks_release(a, chunk, chunk + 1, users_of(queue), a->seq_now);
+    }
+}
+
+int vs_arena_park(struct vs_arena *a, uint64_t address, uint32_t queue)
+{
+    if (!vs_enter(a))
+        return VS_BACKING_NOT_INITIALIZED;
+    uint32_t extent = is_queue(a, queue) ? vs_left_at(a, address) : NIL;
+    bool valid = extent != NIL && can_park(a, &a->extent[extent]);
+    if (valid)
+        park(a, &a->extent[extent], queue);
+    vs_leave(a);
+    return valid ? 0 : VS_BACKING_INVALID;
+}
+
+/* ---- taking back ---- */
+
+/* The queue's stream waits for those who had the chunks. */
+static int wait_for_chunks(struct vs_arena *a, struct run slots, uint32_t queue)
+{
+    uint64_t need[QUEUES] = {0};
+    bool any = false;
+    for (uint32_t i = 0; i < slots.count; i++) {
+        uint32_t chunk = chunk_at(a, slots.first + i);
+        any |= vs_order_need(a, queue, a->users[chunk], a->seq[chunk], need);
+    }
+    return any ? vs_order_wait(a, queue, need) : 0;
+}
+
+static void take_back(struct vs_arena *a, struct run slots)
+{
+    for (uint32_t i = 0; i < slots.count; i++) {
+        uint32_t chunk = chunk_at(a, slots.first + i);
+        flip(a, chunk);
+        vs_chunks_claim(a, chunk, chunk + 1);
+    }
+    if (live_here(a) > a->wanted)
+        a->wanted = live_here(a);
+}
+
+static int unpark(struct vs_arena *a, uint64_t address, uint32_t queue, struct vs_arena_run *back)
+{
+    uint32_t extent = is_queue(a, queue) ? vs_left_at(a, address) : NIL;
+    if (extent == NIL || !a->extent[extent].is_parked || a->extent[extent].is_broken)
+        return VS_BACKING_INVALID;
+    if (!a->queue[queue].open)
+        vs_queue_begin(a, queue);
+    int status = vs_replace_taken(a, extent);
+    if (status != 0)
+        return status;
+    struct run slots = parked_part(a, vs_block_slots(a, &a->extent[extent]));
+    status = wait_for_chunks(a, slots, queue);
+    if (status != 0)
+        return status;
+    take_back(a, slots);
+    a->extent[extent].is_parked = false;
+    *back = (struct vs_arena_run){0};
+    if (slots.count)
+        *back = (struct vs_arena_run){address_of(a, place_of(a, slots.first)), place_of(a, slots.count)};
+    return 0;
+}
+
+int vs_arena_unpark(struct vs_arena *a, uint64_t address, uint32_t queue, struct vs_arena_run *back)
+{
+    if (!vs_enter(a))
+        return VS_BACKING_NOT_INITIALIZED;
+    int status = unpark(a, address, queue, back);
+    if (status == VS_BACKING_NOT_READY || status == VS_BACKING_OUT_OF_MEMORY) {
+        vs_synchronize_outside(a); /* where it cannot be done now, what is known to be complete has to do */
+        status = unpark(a, address, queue, back);
+    }
+    vs_leave(a);
+    return status;
+}
