@@ -406,7 +406,8 @@ static inline void kit_disown(struct kit *k, uint64_t address, uint64_t size, ui
         struct kit_unit *u = kit_unit(k, at, k->place[kit_place(at & ~(KIT_CHUNK - 1))].peers);
         KIT_CHECK(u->owner == block + 1 || k->unmap_failed);
         *u = (struct kit_unit){0, users, k->freed, everywhere};
-        k->used[kit_place(at & ~(KIT_CHUNK - 1))][at % KIT_CHUNK / VS_ARENA_UNIT] = *u;
+        if (!k->arena->stats.parked || !kit_is_parked(k, at))
+            k->used[kit_place(at & ~(KIT_CHUNK - 1))][at % KIT_CHUNK / VS_ARENA_UNIT] = *u;
     }
 }
 

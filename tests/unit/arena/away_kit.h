@@ -26,7 +26,8 @@ static inline void kit_check_mapped(const struct kit *k)
 {
     const struct vs_arena *a = k->arena;
     uint64_t mapped = 0;
-    if (k->unmap_failed) /* then something may stay where nothing should be */
+    if (k->unmap_failed ||
+        a->stats.lost) /* then something may stay where nothing should be, or the reverse */
         return;
     for (uint32_t h = 0; h < HEAPS; h++)
         for (uint32_t g = a->heap[h].first; g < a->heap[h].first + a->heap[h].top; g++)

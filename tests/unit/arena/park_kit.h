@@ -71,6 +71,7 @@ static inline void kit_copy_in(struct kit *k, uint64_t at, uint32_t stream)
         KIT_CHECK(!units[u].owner && !kit_is_parked(k, at));
         kit_check_known(k, &units[u], stream);
         units[u] = k->copy[kit_place(at)][u];
+        k->used[kit_place(at)][u] = (struct kit_unit){0, stream ? 1ull << stream : 0, k->freed, false};
     }
 }
 
@@ -85,9 +86,9 @@ static inline int kit_unpark(struct kit *k, uint64_t address, uint32_t queue, ui
     KIT_CHECK(k->arena->stats.parked == parked - (status == 0 ? back.size : 0));
     if (status != 0)
         return status;
+    k->freed++;
     for (uint64_t at = back.address; at < back.address + back.size; at += KIT_CHUNK)
         kit_copy_in(k, at, stream);
-    k->freed++;
     for (uint32_t s = 1; s < KIT_STREAMS; s++)
         if (users >> s & 1 && stream)
             kit_follow(k, s, stream);

@@ -6,27 +6,28 @@
  */
 
 #include "unit/test.h"
-#include "away_kit.h"
+#include "park_kit.h"
 
 #define DEPTH   3
 #define G       KIT_CHUNK
 #define LIVE    8
 #define SIZES   3
 #define STREAMS 3
+#define COPY    4 /* the stream that copies what is parked */
 #define MALLOCS (SIZES * STREAMS)
 
 /* What can be done beside requests and frees. */
-enum { SYNCHRONIZE = MALLOCS + LIVE, CLOSE_OR_OPEN, LEAVE_OR_RETURN, TRIM, CHOICES };
+enum { SYNCHRONIZE = MALLOCS + LIVE, CLOSE_OR_OPEN, LEAVE_OR_RETURN, PARK, UNPARK, TRIM, CHOICES };
 
 static struct kit k;
 static struct {
     uint64_t address, size;
     uint32_t stream;
-    bool freed, left; /* the former only while it is away */
+    bool freed, left, parked; /* the first only while it is away or parked */
 } block[LIVE];
 
 static const uint64_t sizes[SIZES] = {512, G + 512, 3 * G};
-static uint32_t queue[STREAMS];
+static uint32_t queue[STREAMS], copy;
 
 static bool allocate(uint32_t stream, uint64_t size)
 {
@@ -101,12 +102,45 @@ static bool leave(void)
     return false;
 }
 
+/* The first block that has not left is parked, while its work may still run. */
+static bool park(void)
+{
+    if (!copy)
+        KIT_CHECK(vs_arena_open_queue(k.arena, COPY, 0, &copy) == 0);
+    for (uint32_t i = 0; i < LIVE; i++)
+        if (block[i].size && !block[i].left) {
+            if (vs_arena_leave(k.arena, block[i].address, block[i].size) != 0)
+                return false;
+            block[i].left = true;
+            block[i].parked = kit_park(&k, block[i].address, copy) == 0;
+            return true;
+        }
+    return false;
+}
+
+/* Those that are parked are so no more; false: none was, or there is no room. */
+static bool unpark(void)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < LIVE; i++)
+        if (block[i].parked) {
+            uint32_t s = block[i].stream;
+            int status = kit_unpark(&k, block[i].address, copy, 1ull << s);
+            KIT_CHECK(status == 0 || status == VS_BACKING_OUT_OF_MEMORY);
+            block[i].parked = status != 0;
+            any = any || status == 0;
+            if (!s) /* the host waits for the copies */
+                kit_wait(&k);
+        }
+    return any;
+}
+
 /* Those that left come back; false: none did, or there is no room. */
 static bool come_back(void)
 {
     bool any = false;
     for (uint32_t i = 0; i < LIVE; i++)
-        if (block[i].left) {
+        if (block[i].left && !block[i].parked) {
             int status = kit_change_block(&k, block[i].address, kit_fetch);
             KIT_CHECK(status == 0 || status == VS_BACKING_OUT_OF_MEMORY);
             if (status == 0 && block[i].freed)
@@ -132,6 +166,10 @@ static bool operate(uint32_t choice)
         return close_or_open();
     case LEAVE_OR_RETURN:
         return leave() || come_back();
+    case PARK:
+        return park();
+    case UNPARK:
+        return unpark();
     case TRIM:
         return vs_arena_trim(k.arena, 0) == 0; /* not where it is closed */
     default:
@@ -148,7 +186,7 @@ static void finish(void)
         release(i);
     do
         KIT_CHECK(vs_arena_trim(k.arena, 0) == 0); /* makes room for what comes back */
-    while (come_back());
+    while (unpark() || come_back());
     KIT_CHECK(k.chunks == 0);
     arena_check(k.arena);
     kit_end(&k);
@@ -171,6 +209,7 @@ static int play(const uint32_t *choice, int depth, int lag)
     k.lag = lag;
     memset(block, 0, sizeof block);
     memset(queue, 0, sizeof queue);
+    copy = 0;
     while (done < depth && operate(choice[done]))
         done++;
     if (done < depth) {

@@ -8,10 +8,11 @@
  */
 
 #include "unit/test.h"
-#include "away_kit.h"
+#include "park_kit.h"
 
 #define G      KIT_CHUNK
 #define BLOCKS 64
+#define COPY   3 /* the stream that copies what is parked */
 
 static struct kit k;
 static struct {
@@ -118,6 +119,53 @@ static void the_run(void)
     arena_check(k.arena);
 }
 
+static bool park(uint32_t i)
+{
+    if (!block[i].size || (!queue[COPY] && vs_arena_open_queue(k.arena, COPY, 0, &queue[COPY]) != 0))
+        return false;
+    KIT_CHECK(vs_arena_leave(k.arena, block[i].address, block[i].size) == 0);
+    KIT_CHECK(kit_park(&k, block[i].address, queue[COPY]) == 0);
+    arena_check(k.arena);
+    return true;
+}
+
+/* What failed once goes the second time. */
+static void unpark(uint32_t i)
+{
+    uint64_t users = 1ull << block[i].stream;
+    if (kit_unpark(&k, block[i].address, queue[COPY], users) != 0) {
+        KIT_CHECK(k.faults_seen || k.arena->meta.fail_after == 0);
+        arena_check(k.arena);
+        KIT_CHECK(kit_unpark(&k, block[i].address, queue[COPY], users) == 0);
+    }
+    KIT_CHECK(vs_arena_return(k.arena, block[i].address) == 0);
+    arena_check(k.arena);
+}
+
+static void the_parked_run(void)
+{
+    fill(1);
+    take(30, 1, 4 * G); /* an alias mapping */
+    take(31, 1, 6 * G);
+    bool alias = park(30), heap = park(31);
+    take(32, 2, 9 * G);
+    give(32, 0);
+    take(33, 1, 4 * G); /* over both of them */
+    take(34, 2, 5 * G);
+    arena_check(k.arena);
+    if (heap)
+        unpark(31);
+    if (alias)
+        unpark(30);
+    take(35, 2, 3 * G);
+    give(33, 0);
+    give(34, 0);
+    arena_check(k.arena);
+    take(36, 2, 60 * G); /* more than there is */
+    take(37, 2, 9 * G);
+    arena_check(k.arena);
+}
+
 static void finish(void)
 {
     k.fail_at = 0;
@@ -140,11 +188,11 @@ static void start(void)
     refused = last_error = 0;
 }
 
-static void every_call_may_fail_once(int with)
+static void every_call_may_fail_once(int with, void (*run)(void))
 {
     uint64_t calls;
     start();
-    the_run();
+    run();
     calls = k.calls;
     assert_int_equal(refused, 1);
     finish();
@@ -152,7 +200,7 @@ static void every_call_may_fail_once(int with)
         start();
         k.fail_at = at;
         k.fail_with = with;
-        the_run();
+        run();
         KIT_CHECK(refused <= 3 || k.unmap_failed);
         finish();
     }
@@ -162,21 +210,23 @@ static void every_call_may_fail_once(int with)
 
 TEST(a_call_that_runs_out_of_memory_harms_nothing)
 {
-    every_call_may_fail_once(VS_BACKING_OUT_OF_MEMORY);
+    every_call_may_fail_once(VS_BACKING_OUT_OF_MEMORY, the_run);
+    every_call_may_fail_once(VS_BACKING_OUT_OF_MEMORY, the_parked_run);
 }
 
 TEST(a_call_that_fails_harms_nothing)
 {
-    every_call_may_fail_once(KIT_ERROR);
+    every_call_may_fail_once(KIT_ERROR, the_run);
+    every_call_may_fail_once(KIT_ERROR, the_parked_run);
 }
 
-TEST(books_that_get_no_memory_harm_nothing)
+static void books_may_get_no_memory(void (*run)(void))
 {
     uint64_t at = 1;
     for (bool reached = true; reached; at++) {
         start();
         k.arena->meta.fail_after = at;
-        the_run();
+        run();
         reached = k.arena->meta.fail_after == 0;
         KIT_CHECK(refused <= 3);
         KIT_CHECK(refused == 0 || last_error == VS_BACKING_OUT_OF_MEMORY);
@@ -184,4 +234,10 @@ TEST(books_that_get_no_memory_harm_nothing)
     }
     printf("%llu requests\n", (unsigned long long)at);
     assert_true(at > 20);
+}
+
+TEST(books_that_get_no_memory_harm_nothing)
+{
+    books_may_get_no_memory(the_run);
+    books_may_get_no_memory(the_parked_run);
 }

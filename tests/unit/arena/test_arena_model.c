@@ -1,13 +1,13 @@
 /*
  * test_arena_model.c - random operations against the reference of arena_kit.h, in runs that draw how many
- * streams there are, how large blocks are, how far the device is behind, what is sent away, and whether calls
- * fail.
+ * streams there are, how large blocks are, how far the device is behind, what is sent away or parked, and
+ * whether calls fail.
  *
  * ARENA_OPERATIONS: how many in all (default 100,000).
  */
 
 #include "unit/test.h"
-#include "away_kit.h"
+#include "park_kit.h"
 
 #define BLOCKS 300
 
@@ -15,13 +15,13 @@ struct block {
     uint64_t address, requested, users;
     uint32_t queue, pins;
     uint32_t stream;
-    bool live, pinned, left, ordered;
+    bool live, pinned, left, parked, ordered;
 };
 
 struct ways {
     uint32_t streams, large, percent_free;
     uint64_t capacity;
-    bool defers, pins, shares, trims, captures, retires, privates, sends;
+    bool defers, pins, shares, trims, captures, retires, privates, sends, parks;
 };
 
 struct trial {
@@ -32,7 +32,7 @@ struct trial {
     uint32_t place[16], streams; /* the streams that are there now; how many there ever were */
     bool private[VS_ARENA_QUEUES];
     uint64_t allocated, ordered, high_ordered;
-    uint64_t refused, served, sent, fetched;
+    uint64_t refused, served, sent, fetched, parked, unparked;
 };
 
 static uint32_t rnd(struct trial *r, uint32_t below)
@@ -235,9 +235,66 @@ static void change_closed(struct trial *r)
         KIT_CHECK((vs_arena_open(a) == 0) == (a->stats.away == 0));
 }
 
+static bool can_park(const struct vs_arena *a, const struct block *b)
+{
+    bool can = true;
+    for (uint64_t at = b->address; at < b->address + kit_rounded(b->requested); at += VS_ARENA_UNIT) {
+        uint64_t place = 0;
+        KIT_CHECK(vs_place_at(a, at, &place));
+        uint32_t chunk = vs_chunks_mapped_at(a, slot_of(a, place), 1).first;
+        can = can && !is_away(a, chunk) && !is_parked(a, chunk) && is_lent(a, chunk);
+    }
+    return can;
+}
+
+static void park(struct trial *r, struct block *b)
+{
+    uint32_t s = pick_stream(r);
+    if (can_park(r->kit.arena, b)) {
+        KIT_CHECK(kit_park(&r->kit, b->address, r->queue[s]) == 0);
+        b->parked = true;
+        r->parked++;
+    } else {
+        KIT_CHECK(vs_arena_park(r->kit.arena, b->address, r->queue[s]) == VS_BACKING_INVALID);
+    }
+}
+
+/* S copied it in.  Who frees a block knows what was copied, and so does the next one to have its memory. */
+static void follow_copies(struct trial *r, const struct block *b, uint32_t s)
+{
+    struct kit *k = &r->kit;
+    if (!b->stream || k->ended[b->stream] || !s) {
+        kit_wait(k);
+        return;
+    }
+    kit_follow(k, b->stream, s);
+    if (b->live)
+        return;
+    for (uint64_t at = b->address; at < b->address + kit_rounded(b->requested); at += VS_ARENA_UNIT) {
+        struct kit_unit *u = kit_unit(k, at, k->arena->peers);
+        *u = (struct kit_unit){u->owner, 1ull << b->stream | 1ull << s, k->freed, false};
+    }
+}
+
+static bool unpark(struct trial *r, struct block *b)
+{
+    uint32_t s = pick_stream(r);
+    int status = kit_unpark(&r->kit, b->address, r->queue[s], b->users);
+    bool broken = status == VS_BACKING_INVALID && r->kit.arena->stats.lost;
+    KIT_CHECK(status == 0 || broken || r->kit.faults_seen || status == VS_BACKING_OUT_OF_MEMORY ||
+              (status == VS_BACKING_NOT_READY && r->kit.capturing));
+    if (status == 0)
+        follow_copies(r, b, s);
+    b->parked = status != 0;
+    r->unparked += status == 0;
+    return status == 0;
+}
+
 static bool is_back(struct trial *r, uint32_t i)
 {
     struct block *b = &r->block[i];
+    if (b->parked && !unpark(r, b))
+        return false;
     if (fetch(r, kit_change_block(&r->kit, b->address, kit_fetch)) != 0)
         return false;
     if (!b->live)
@@ -250,7 +307,7 @@ static bool is_back(struct trial *r, uint32_t i)
 static void change_block(struct trial *r, uint32_t i)
 {
     struct block *b = &r->block[i];
-    uint32_t what = rnd(r, 4);
+    uint32_t what = !r->w.sends ? 4 + rnd(r, 4) : rnd(r, r->w.parks ? 8 : 4);
     if (!b->left && b->live) {
         bool left = vs_arena_leave(r->kit.arena, b->address, b->requested) == 0;
         KIT_CHECK(left == !b->pinned);
@@ -261,8 +318,12 @@ static void change_block(struct trial *r, uint32_t i)
         send(r, kit_change_block(&r->kit, b->address, kit_send));
     } else if (b->left && what == 2) {
         fetch(r, kit_change_block(&r->kit, b->address, kit_fetch));
-    } else if (b->left) {
+    } else if (b->left && what == 3) {
         is_back(r, i);
+    } else if (b->parked) {
+        unpark(r, b);
+    } else if (b->left) {
+        park(r, b);
     }
 }
 
@@ -273,7 +334,7 @@ static void change(struct trial *r, uint32_t i)
         i = (i + 1) % BLOCKS;
     if (vs_arena_closed(r->kit.arena))
         change_closed(r);
-    else if (rnd(r, 8) == 0)
+    else if (r->w.sends && rnd(r, 8) == 0)
         close_arena(r);
     else
         change_block(r, i);
@@ -287,8 +348,9 @@ static bool bring_back(struct trial *r)
         all = fetch(r, kit_change_all(&r->kit, 4 * KIT_CHUNK, kit_fetch)) == 0 &&
               vs_arena_open(r->kit.arena) == 0;
     vs_arena_trim(r->kit.arena, 0); /* makes room: what is idle may not be known to be done */
-    for (uint32_t i = 0; i < BLOCKS && all; i++)
-        all = !r->block[i].left || is_back(r, i);
+    for (uint32_t i = 0; i < 2 * BLOCKS && all; i++) /* those last in whose chunks others may lie */
+        if (r->block[i % BLOCKS].left && r->block[i % BLOCKS].parked <= i / BLOCKS)
+            all = is_back(r, i % BLOCKS);
     KIT_CHECK(all || r->kit.unmap_failed);
     return all;
 }
@@ -321,7 +383,7 @@ static void check_figures(struct trial *r)
         r->high_ordered = r->ordered;
     }
     KIT_CHECK(s.reserved == r->kit.chunks * KIT_CHUNK || r->kit.faults_seen);
-    KIT_CHECK(s.allocated + s.deferred <= s.reserved + s.away);
+    KIT_CHECK(s.allocated + s.deferred <= s.reserved + s.away + s.parked);
 }
 
 static void rare(struct trial *r)
@@ -364,7 +426,7 @@ static void operate(struct trial *r, uint32_t operations)
             pin(r, i);
         else if (what < 9)
             release_wrongly(r, i);
-        else if (what < 12 && r->w.sends)
+        else if (what < (r->w.parks ? 20 : 12) && (r->w.sends || r->w.parks))
             change(r, i);
         else if (b->live && rnd(r, 100) < r->w.percent_free)
             release(r, i);
@@ -419,6 +481,7 @@ static struct ways draw(uint32_t seed, uint64_t random)
     w.captures = random >> 24 & 1;
     w.privates = random >> 26 & 1;
     w.sends = random >> 27 & 1;
+    w.parks = random >> 28 & 1;
     w.retires = w.streams && random >> 25 & 1;
     return w;
 }
@@ -432,8 +495,8 @@ static uint64_t operations(void)
 static void random_runs(int percent_faults)
 {
     static struct trial r;
-    uint64_t served = 0, refused = 0, aliases = 0, stream_waits = 0, sent = 0, fetched = 0,
-             runs = operations() / 10000;
+    uint64_t served = 0, refused = 0, aliases = 0, stream_waits = 0, sent = 0, fetched = 0, parked = 0,
+             unparked = 0, replaced = 0, runs = operations() / 10000;
     for (uint32_t seed = 0; seed < runs; seed++) {
         uint64_t random = (seed + 1) * 0x9e3779b97f4a7c15ull;
         random ^= random >> 31;
@@ -455,13 +518,17 @@ static void random_runs(int percent_faults)
         struct vs_arena_stats s;
         vs_arena_stats(r.kit.arena, &s);
         served += r.served, refused += r.refused, aliases += s.aliased, stream_waits += s.stream_waits;
+        replaced += s.replaced;
         finish(&r);
-        sent += r.sent, fetched += r.fetched;
+        sent += r.sent, fetched += r.fetched, parked += r.parked, unparked += r.unparked;
     }
     printf("%llu served, %llu refused, %llu aliased, %llu waits, %llu sent, %llu fetched\n",
            (unsigned long long)served, (unsigned long long)refused, (unsigned long long)aliases,
            (unsigned long long)stream_waits, (unsigned long long)sent, (unsigned long long)fetched);
+    printf("%llu parked, %llu unparked, %llu chunks replaced\n", (unsigned long long)parked,
+           (unsigned long long)unparked, (unsigned long long)replaced);
     assert_true(runs == 0 || (served > 0 && aliases > 0 && sent > 0 && fetched > 0));
+    assert_true(runs == 0 || (parked > 0 && unparked > 0 && replaced > 0));
 }
 
 TEST(blocks_never_overlap_and_are_never_reused_too_early)
