@@ -59,17 +59,37 @@ struct run vs_chunks_mapped_at(const struct vs_arena *a, uint32_t slot, uint32_t
 
 /* ---- the block in an alias mapping ---- */
 
-/* The heaps show the chunks so; of one that is parked they go on showing whose it is. */
+static bool is_shown(const struct vs_arena *a, uint32_t chunk)
+{
+    return !is_parked(a, chunk) && !is_hidden(a, chunk);
+}
+
+/* The heaps show the chunks so; not those that are parked or hidden, which they go on showing as in use. */
 static void show(struct vs_arena *a, struct run r, enum extent_state state, uint32_t queue)
 {
+    bool all = !a->stats.parked && !a->hiddens;
     for (uint32_t n = r.count; r.count; r.first += n, r.count -= n, n = r.count) {
-        bool parked = a->stats.parked && is_parked(a, r.first);
-        for (uint32_t i = 1; a->stats.parked && i < n; i++)
-            if (is_parked(a, r.first + i) != parked)
+        bool shown = all || is_shown(a, r.first);
+        for (uint32_t i = 1; !all && i < n; i++)
+            if (is_shown(a, r.first + i) != shown)
                 n = i;
-        if (!parked)
+        if (shown)
             vs_extent_change(a, r.first, n, state, queue);
     }
+}
+
+void vs_show_hidden(struct vs_arena *a, uint32_t heap, uint32_t count)
+{
+    for (uint32_t h = heap; h < heap + count && a->hiddens; h++)
+        for (uint32_t g = a->heap[h].first; g < a->heap[h].first + a->heap[h].top; g++) {
+            if (!is_hidden(a, g))
+                continue;
+            hide(a, g, false);
+            /* the last use was that of one queue, in an alias mapping */
+            if (!a->used[g] && !is_parked(a, g))
+                vs_extent_change(a, g, 1, EXTENT_FREE,
+                                 a->users[g] ? (uint32_t)__builtin_ctz(a->users[g]) : VS_ARENA_ANY);
+        }
 }
 
 uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size)

@@ -26,7 +26,7 @@ struct array {
     size_t bytes;
 };
 
-#define FLAT   10 /* arrays with one element of each slot */
+#define FLAT   11 /* arrays with one element of each slot */
 #define ARRAYS (FLAT + LEVELS)
 
 static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
@@ -38,6 +38,7 @@ static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
         {(void **)&a->atom_of, slots * sizeof *a->atom_of}, {(void **)&a->handle, slots * sizeof *a->handle},
         {(void **)&a->aliased, (slots / 64 + 1) * 8},       {(void **)&a->watch, slots * sizeof *a->watch},
         {(void **)&a->away, (slots / 64 + 1) * 8},          {(void **)&a->parked, (slots / 64 + 1) * 8},
+        {(void **)&a->hidden, (slots / 64 + 1) * 8},
     };
     for (int i = 0; i < LEVELS; i++) {
         bits = (bits + 63) / 64;

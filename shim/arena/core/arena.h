@@ -196,9 +196,10 @@ int vs_arena_park(struct vs_arena *arena, uint64_t address, uint32_t queue);
 /* Takes the chunks back: QUEUE's stream waits for the frees of those who had them.  *BACK: the chunks whose
  * contents are now to be copied in (size 0: none), by work of QUEUE.  After that, and if nothing was copied,
  * too, the streams that use the block, its own queue's among them, have to wait for QUEUE's before it
- * returns; the host does for one without a stream.  Chunks in which another block is alive stay with that one, and the block gets others at its
- * addresses; for this the device may be waited for, without the lock.  NOT_READY where that or the stream's
- * wait cannot be had now, OUT_OF_MEMORY and other errors: the block is parked still. */
+ * returns; the host does for one without a stream.  Chunks in which another block is alive stay with that
+ * one, and the block gets others at its addresses; for this the device may be waited for, without the lock.
+ * NOT_READY where that or the stream's wait cannot be had now, OUT_OF_MEMORY and other errors: the block is
+ * parked still. */
 int vs_arena_unpark(struct vs_arena *arena, uint64_t address, uint32_t queue, struct vs_arena_run *back);
 
 struct vs_arena_stats {

@@ -114,6 +114,8 @@ struct run vs_chunks_mapped_at(const struct vs_arena *a, uint32_t slot, uint32_t
 /* A live block of SIZE bytes of QUEUE's in it: its extent. */
 uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size);
 void vs_alias_release(struct vs_arena *a, uint32_t alias);
+/* Chunks of COUNT heaps that are hidden are so no more: where they are idle the heaps have free extents. */
+void vs_show_hidden(struct vs_arena *a, uint32_t heap, uint32_t count);
 /* Whether all work that used it through its own addresses is done. */
 bool vs_alias_complete(struct vs_arena *a, struct alias *v);
 /* Unmaps all but the first KEEP chunks; 0 removes the alias mapping. */

@@ -112,6 +112,7 @@ static void park(struct vs_arena *a, struct extent *t, uint32_t queue)
 {
     struct run slots = vs_block_slots(a, t);
     t->is_parked = true;
+    a->surplus.parked = true;
     if (!a->queue[queue].open)
         vs_queue_begin(a, queue);
     vs_order_freed(a, queue, t->requested);

@@ -193,36 +193,44 @@ static int map(struct vs_arena *a, uint64_t place, uint32_t first, uint32_t coun
     return status;
 }
 
-/* Other chunks are mapped at PLACE; after an error those that were, unless the block is broken by it. */
-static int map_others(struct vs_arena *a, struct extent *t, uint64_t place, const struct change *c)
+/* What is mapped there is not what should be: the blocks that lie there stay parked for good. */
+static void give_up(struct vs_arena *a, uint64_t place, uint32_t count)
+{
+    uint64_t end = place + place_of(a, count);
+    for (uint32_t i = vs_extent_at(a, place); i != NIL && a->extent[i].at < end; i = a->extent[i].next)
+        a->extent[i].is_broken = true;
+    a->stats.lost += count;
+}
+
+/* Other chunks are mapped at PLACE; after an error those that were. */
+static int map_others(struct vs_arena *a, uint64_t place, const struct change *c)
 {
     int status = unmap(a, place, c->count);
     if (status != 0)
         return status;
     status = map(a, place, c->to, c->count);
-    if (status != 0 && map(a, place, c->from, c->count) != 0) {
-        t->is_broken = true;
-        a->stats.lost += c->count;
-    }
+    if (status != 0 && map(a, place, c->from, c->count) != 0)
+        give_up(a, place, c->count);
     return status;
 }
 
 /* The chunks that come are mapped at their own place no more, and those that go are. */
-static int map_at_home(struct vs_arena *a, struct extent *t, const struct change *c)
+static int map_at_home(struct vs_arena *a, const struct change *c)
 {
-    uint64_t home = place_of(a, c->to);
+    uint64_t home = place_of(a, c->to), place = place_of(a, c->from);
     int status = unmap(a, home, c->count);
     if (status != 0)
         return status;
-    status = map_others(a, t, place_of(a, c->from), c);
+    status = map_others(a, place, c);
     if (status == 0) {
         status = map(a, home, c->from, c->count);
-        struct change back = {c->to, c->from, c->count, false};
-        if (status != 0 && map_others(a, t, place_of(a, c->from), &back) != 0)
-            t->is_broken = true;
+        if (status != 0 && (unmap(a, place, c->count) != 0 || map(a, place, c->from, c->count) != 0))
+            give_up(a, place, c->count);
     }
-    if (status != 0 && map(a, home, c->to, c->count) != 0)
+    if (status != 0 && map(a, home, c->to, c->count) != 0) {
+        vs_extent_change(a, c->to, c->count, EXTENT_FREE, VS_ARENA_ANY); /* hidden or not */
         vs_supply_shut_off(a, c->to, c->count);
+    }
     return status;
 }
 
@@ -246,13 +254,21 @@ static void flip_parked(struct vs_arena *a, uint32_t first, uint32_t count)
         a->parked[g >> 6] ^= 1ull << (g & 63);
 }
 
+/* Chunks that parked blocks gave up stay hidden: were they free extents when they are idle, the next requests
+ * would take those, and what is alive at the next unpark would lie elsewhere again. */
+static void hide_all(struct vs_arena *a, uint32_t first, uint32_t count)
+{
+    for (uint32_t g = first; g < first + count; g++)
+        hide(a, g, true);
+}
+
 static int have_others(struct vs_arena *a, uint32_t extent, uint64_t place, const struct change *c)
 {
     uint32_t alias = a->extent[extent].alias;
     int status = prepare_others(a, alias, c);
     if (status != 0)
         return status;
-    status = map_others(a, &a->extent[extent], place, c);
+    status = map_others(a, place, c);
     end_list(a, status == 0);
     if (status != 0) {
         vs_atoms_cancel(a, c->to, c->to + c->count);
@@ -262,6 +278,7 @@ static int have_others(struct vs_arena *a, uint32_t extent, uint64_t place, cons
     vs_atoms_add(a, c->to, c->to + c->count, alias);
     flip_parked(a, c->from, c->count);
     flip_parked(a, c->to, c->count);
+    hide_all(a, c->from, c->count);
     vs_extent_change(a, c->to, c->count, EXTENT_SHADOW, VS_ARENA_ANY);
     a->stats.unmapped += c->count;
     return 0;
@@ -296,16 +313,17 @@ static void exchange_numbers(struct vs_arena *a, const struct change *c)
     vs_chunks_idle_from(a, c->from);
 }
 
-static int exchange(struct vs_arena *a, uint32_t extent, const struct change *c)
+static int exchange(struct vs_arena *a, const struct change *c)
 {
     int status = prepare_exchange(a, c);
     if (status != 0)
         return status;
-    status = map_at_home(a, &a->extent[extent], c);
+    status = map_at_home(a, c);
     end_list(a, status == 0);
     if (status != 0)
         return status;
     exchange_numbers(a, c);
+    hide_all(a, c->to, c->count);
     vs_extent_change(a, c->to, c->count, EXTENT_SHADOW, VS_ARENA_ANY);
     a->stats.unmapped += 2ull * c->count;
     return 0;
@@ -327,7 +345,7 @@ static int replace(struct vs_arena *a, uint32_t extent, struct mapping m)
     if (!are_complete(a, m.chunk, come.count) || (in_heap && !are_complete(a, come.first, come.count)))
         return VS_BACKING_NOT_READY;
     struct change c = {m.chunk, come.first, come.count, in_heap};
-    status = in_heap ? exchange(a, extent, &c) : have_others(a, extent, m.place, &c);
+    status = in_heap ? exchange(a, &c) : have_others(a, extent, m.place, &c);
     a->stats.replaced += status == 0 ? c.count : 0;
     return status;
 }

@@ -167,6 +167,7 @@ struct surplus {
     uint32_t left, window; /* to the next look; length of a window */
     uint32_t looks;        /* in this window */
     bool regretted;        /* some were created that had been given back */
+    bool parked;           /* a block was parked in this window */
     uint64_t least;        /* that were idle in this window */
     uint64_t spare;        /* to be given back in this window */
     uint64_t given;        /* chunks that were given back and have not been created anew */
@@ -263,6 +264,8 @@ struct vs_arena {
     uint64_t *handle;
     uint64_t *away;   /* bits */
     uint64_t *parked; /* bits */
+    uint64_t *hidden; /* bits */
+    uint32_t hiddens;
 
     struct atom *atom;
     uint32_t atoms, atom_room, spare_atoms;
@@ -332,6 +335,18 @@ static inline bool is_away(const struct vs_arena *a, uint32_t chunk)
 static inline bool is_parked(const struct vs_arena *a, uint32_t chunk)
 {
     return a->parked[chunk >> 6] >> (chunk & 63) & 1;
+}
+
+/* The heap shows no free extent there, though the chunk may be idle: only alias mappings have it. */
+static inline bool is_hidden(const struct vs_arena *a, uint32_t chunk)
+{
+    return a->hidden[chunk >> 6] >> (chunk & 63) & 1;
+}
+
+static inline void hide(struct vs_arena *a, uint32_t chunk, bool hidden)
+{
+    a->hiddens += hidden - is_hidden(a, chunk);
+    a->hidden[chunk >> 6] ^= (uint64_t)(hidden != is_hidden(a, chunk)) << (chunk & 63);
 }
 
 /* What lives on the device: what is parked the caller has. */

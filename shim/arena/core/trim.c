@@ -42,6 +42,7 @@ static int unalias(struct vs_arena *a, uint32_t chunk)
 
 int vs_trim_aliases(struct vs_arena *a, uint32_t queue)
 {
+    vs_show_hidden(a, 2 * queue, 2);
     for (uint32_t heap = 2 * queue; heap < 2 * queue + 2; heap++) {
         const struct heap *h = &a->heap[heap];
         for (uint32_t g = h->first; (g = vs_atoms_next(a, g, h->first + h->top)) < h->first + h->top;) {
@@ -96,6 +97,7 @@ void vs_supply_give_back(struct vs_arena *a, uint64_t keep)
 {
     if (a->gate.closed)
         return;
+    vs_show_hidden(a, 0, HEAPS);
     vs_free_extents_share(a, 0); /* neighbours of two queues join, and a chunk that lay in both is in one */
     for (uint32_t small = 0; small < 2; small++) /* a small heap needs its chunks again soonest */
         for (uint32_t queue = QUEUES + 1; queue-- > 0;)
@@ -135,6 +137,9 @@ static void end_window(struct vs_arena *a)
     if (s->regretted && s->window < LONGEST)
         s->window *= 2;
     s->regretted = false;
+    if (!s->parked) /* chunks are hidden for what is parked again and again */
+        vs_show_hidden(a, 0, HEAPS);
+    s->parked = a->stats.parked > 0;
     s->spare = beyond(a, s->least);
     s->least = a->idle;
     s->looks = 0;

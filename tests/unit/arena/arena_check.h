@@ -66,7 +66,7 @@ static void check_heap(struct vs_arena *a, uint32_t heap, uint8_t *by_extent)
             if (t->state == EXTENT_FREE && a->users[g] && a->queues > 1)
                 KIT_CHECK(a->seq[g] <= t->seq);
             if (t->state == EXTENT_SHADOW)
-                KIT_CHECK(is_parked(a, g) ? vs_parked_alias(a, g) != NIL : a->used[g] == 1);
+                KIT_CHECK(is_parked(a, g) ? vs_parked_alias(a, g) != NIL : a->used[g] || is_hidden(a, g));
         }
     }
     KIT_CHECK(h->top == 0 || end == place_of(a, h->first));
@@ -244,7 +244,7 @@ static void arena_check(struct vs_arena *a)
 {
     uint8_t *by_extent = calloc(a->primary_slots, 1);
     uint32_t *shown = calloc(a->primary_slots, sizeof *shown), aliases = 0;
-    uint64_t chunks = 0, idle = 0, mapped = 0, away = 0, away_mapped = 0, parked = 0;
+    uint64_t chunks = 0, idle = 0, mapped = 0, away = 0, away_mapped = 0, parked = 0, hidden = 0;
     for (uint32_t h = 0; h <= HEAPS; h++) {
         check_heap(a, h, by_extent);
         check_trees(a, h);
@@ -267,7 +267,10 @@ static void arena_check(struct vs_arena *a)
             away += is_away(a, g);
             KIT_CHECK(!is_parked(a, g) || (a->used[g] != ABSENT && !is_away(a, g)));
             parked += is_parked(a, g);
+            hidden += is_hidden(a, g);
+            KIT_CHECK(!is_hidden(a, g) || a->used[g] != ABSENT);
         }
+    KIT_CHECK(a->hiddens == hidden);
     KIT_CHECK(a->stats.parked == parked * chunk_bytes(a) && a->parked_live == parked_live(a));
     KIT_CHECK(a->stats.away == away * chunk_bytes(a) && a->away_mappings == away + away_mapped);
     KIT_CHECK(held(a) == chunks * chunk_bytes(a) && a->idle == idle && a->live_aliases == aliases);

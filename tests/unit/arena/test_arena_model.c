@@ -340,6 +340,15 @@ static void change(struct trial *r, uint32_t i)
         change_block(r, i);
 }
 
+static bool any_left_is_back(struct trial *r)
+{
+    bool any = false;
+    vs_arena_trim(r->kit.arena, 0); /* makes room: what is idle may not be known to be done */
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        any |= r->block[i].left && is_back(r, i);
+    return any;
+}
+
 /* False: a call that failed earlier left something mapped where a chunk is to come back. */
 static bool bring_back(struct trial *r)
 {
@@ -347,11 +356,11 @@ static bool bring_back(struct trial *r)
     if (vs_arena_closed(r->kit.arena))
         all = fetch(r, kit_change_all(&r->kit, 4 * KIT_CHUNK, kit_fetch)) == 0 &&
               vs_arena_open(r->kit.arena) == 0;
-    vs_arena_trim(r->kit.arena, 0); /* makes room: what is idle may not be known to be done */
-    for (uint32_t i = 0; i < 2 * BLOCKS && all; i++) /* those last in whose chunks others may lie */
-        if (r->block[i % BLOCKS].left && r->block[i % BLOCKS].parked <= i / BLOCKS)
-            all = is_back(r, i % BLOCKS);
-    KIT_CHECK(all || r->kit.unmap_failed);
+    while (all && any_left_is_back(r)) /* the memory of one may be what another one needs */
+        ;
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        all = all && !r->block[i].left;
+    KIT_CHECK(all || r->kit.unmap_failed || r->kit.arena->stats.lost);
     return all;
 }
 
@@ -450,8 +459,11 @@ static void finish(struct trial *r)
     }
     check_figures(r);
     for (uint32_t s = 1; s <= r->streams; s++)
-        if (r->queue[s])
+        if (r->queue[s]) {
             vs_arena_retire_queue(r->kit.arena, r->queue[s]);
+            r->kit.ended[s] = r->kit.freed + 1;
+        }
+    r->w.streams = 0; /* what is parked has no stream to be copied by */
     if (!bring_back(r)) {
         kit_end(&r->kit);
         return;
