@@ -69,7 +69,7 @@ struct kit {
     bool capturing;                           /* no events, no waits */
     bool moving; /* who sends or fetches has seen to it that the device is done */
     /* faults */
-    uint64_t fail_at; /* the call with this number fails; 0 = none */
+    uint64_t fail_at, fail_again; /* the calls with these numbers fail; 0 = none */
     int fail_with, fail_percent;
     bool faults_seen, unmap_failed;
     uint64_t random;
@@ -93,8 +93,8 @@ static inline uint32_t kit_random(struct kit *k, uint32_t below)
 static inline int kit_fault(struct kit *k)
 {
     k->calls++;
-    bool fails =
-        k->calls == k->fail_at || (k->fail_percent && kit_random(k, 1000) < (uint32_t)k->fail_percent);
+    bool fails = k->calls == k->fail_at || k->calls == k->fail_again ||
+                 (k->fail_percent && kit_random(k, 1000) < (uint32_t)k->fail_percent);
     if (!fails)
         return 0;
     k->faults_seen = true;
@@ -219,7 +219,7 @@ static int kit_unmap(void *context, uint64_t address, uint64_t size)
     k->driver_calls++;
     k->unmap_failed |= status != 0;
     for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_CHUNK; p++) {
-        KIT_CHECK(k->place[p].handle || k->unmap_failed);
+        KIT_CHECK(k->place[p].handle || k->unmap_failed || k->arena->stats.lost);
         for (uint32_t u = 0; u < KIT_UNITS; u++)
             KIT_CHECK(k->moving || !kit_in_use(k, &k->used[p][u]));
         if (status != 0 || !k->place[p].handle)

@@ -2,48 +2,7 @@
  * test_arena_park.c - what the arena promises of blocks that are parked (arena.h), one promise each: others
  * have their chunks meanwhile, they come back where they were, and nothing is waited for but on the device.
  */
-#include "park_kit.h"
-#include "away_steps.h"
-
-#define COPY 9 /* the stream that copies */
-
-static uint32_t one, copy; /* queues */
-
-static void begin_park(uint64_t chunks, const struct vs_arena_config *config)
-{
-    begin_away(chunks, config);
-    one = queue_of(1, 0);
-    copy = queue_of(COPY, 0);
-}
-
-/* A block leaves while its work may still run. */
-static void park(uint64_t address, uint64_t size)
-{
-    assert_int_equal(vs_arena_leave(k.arena, address, size), 0);
-    assert_int_equal(kit_park(&k, address, copy), 0);
-    arena_check(k.arena);
-}
-
-static void unpark(uint64_t address)
-{
-    assert_int_equal(kit_unpark(&k, address, copy, 1 << 1 | 1 << 2), 0);
-    assert_int_equal(vs_arena_return(k.arena, address), 0);
-    arena_check(k.arena);
-}
-
-/* Blocks of the queue of stream 1. */
-static uint64_t take_one(uint64_t size)
-{
-    return take_own(one, size);
-}
-
-/* The I-th block that was taken with its owner. */
-static void give_own(uint64_t address, uint64_t size, uint32_t i, uint32_t queue)
-{
-    uint32_t stream = kit_stream_of(&k, queue);
-    kit_disown(&k, address, kit_rounded(size), i, stream ? 1ull << stream : 0, false);
-    assert_int_equal(vs_arena_free(k.arena, address, queue, 0), 0);
-}
+#include "park_steps.h"
 
 TEST(others_have_the_chunks_of_a_parked_block_and_it_comes_back_where_it_was)
 {

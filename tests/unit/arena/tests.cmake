@@ -4,6 +4,7 @@ vs_unit_test(arena_short LIBS room_arena_core)
 vs_unit_test(arena_away LIBS room_arena_core)
 vs_unit_test(arena_left LIBS room_arena_core)
 vs_unit_test(arena_park LIBS room_arena_core)
+vs_unit_test(arena_replace LIBS room_arena_core)
 vs_unit_test(arena_park_steady LIBS room_arena_core)
 vs_unit_test(arena_model LIBS room_arena_core)
 vs_unit_test(arena_exhaustive LIBS room_arena_core)
@@ -27,4 +28,4 @@ if(VRAMSCOPE_ARENA)
   set_target_properties(test_torch_proofs PROPERTIES ENABLE_EXPORTS ON) # a table's length is found by its symbol,
   target_compile_options(test_torch_proofs PRIVATE -fno-sanitize=address) # which clang's makes longer
 endif()
-vs_one_thread(arena arena_queues arena_short arena_away arena_left arena_park arena_park_steady arena_model arena_exhaustive arena_faults arena_hostile arena_steady arena_free_extents)
+vs_one_thread(arena arena_queues arena_short arena_away arena_left arena_park arena_replace arena_park_steady arena_model arena_exhaustive arena_faults arena_hostile arena_steady arena_free_extents)
