@@ -366,8 +366,10 @@ static inline struct kit_unit *kit_unit(struct kit *k, uint64_t address, uint64_
         return &k->kept[kit_chunk(k, address)][address % KIT_CHUNK / VS_ARENA_UNIT];
     if (k->arena->stats.parked && kit_is_parked(k, address))
         return &k->copy[p][address % KIT_CHUNK / VS_ARENA_UNIT];
-    if (!k->place[p].handle && k->unmap_failed && k->arena->stats.lost)
+    if (!k->place[p].handle && k->unmap_failed && k->arena->stats.lost) {
+        lost = (struct kit_unit){0};
         return &lost;
+    }
     KIT_CHECK(k->place[p].handle && k->place[p].access);
     KIT_CHECK(k->place[p].peers == peers || k->faults_seen);
     KIT_CHECK(k->handle[k->place[p].handle - 1].alive);

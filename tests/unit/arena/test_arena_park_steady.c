@@ -7,10 +7,13 @@
  * parking and with it.
  */
 #include "unit/test.h"
+#include "bench/training_trace.h"
 #include "arena/core/internal.h"
 
 #define MIB     (1ull << 20)
 #define ROUNDS  8
+#define STEADY  5 /* rounds until nothing is made or mapped any more */
+#define STREAMS 16
 #define LAYERS  24
 #define WEIGHTS 4 /* of a layer */
 #define SAVED   6 /* activations of a layer */
@@ -178,37 +181,160 @@ static void begin(const struct loop *p)
         make_states();
 }
 
-/* Plays the loop, and says what it held in the last round over the most that was on the device then. */
-static double play(const struct loop *p, const char *name, uint64_t calls[ROUNDS])
+/* Of each round: calls of the driver, what was held, and the most that was on the device. */
+struct figures {
+    uint64_t calls[ROUNDS], held[ROUNDS], most[ROUNDS], replaced, waits;
+};
+
+static void play(const struct loop *p, struct figures *f)
 {
-    uint64_t reserved = 0;
     begin(p);
-    printf("%-44s calls", name);
     for (int n = 0; n < ROUNDS; n++) {
         uint64_t before = count.calls;
         most = 0;
         vs_arena_high_from_now(arena, VS_HIGH_RESERVED);
         play_round(p, n);
-        calls[n] = count.calls - before;
-        reserved = stats().high_reserved;
-        printf(" %llu", (unsigned long long)calls[n]);
+        f->calls[n] = count.calls - before;
+        f->held[n] = stats().high_reserved;
+        f->most[n] = most;
     }
-    printf("; held %llu MiB, most on the device %llu MiB, %.4f; %llu replaced, %llu waits of streams\n",
-           (unsigned long long)(reserved / MIB), (unsigned long long)(most / MIB),
-           (double)reserved / (double)most, (unsigned long long)stats().replaced,
-           (unsigned long long)stats().stream_waits);
+    f->replaced = stats().replaced;
+    f->waits = stats().host_waits;
     vs_arena_destroy(arena);
-    return (double)reserved / (double)most;
 }
 
-TEST(print)
+static void print(const struct figures *f)
 {
-    uint64_t calls[ROUNDS];
-    for (int i = 0; i < 16; i++) {
-        char name[80];
-        struct loop p = {i & 1, i >> 1 & 1, i >> 2 & 1, i & 8 ? 100 : 0};
-        snprintf(name, sizeof name, "%s%s%s%s", p.parks ? "parks " : "", p.states_first ? "heap " : "alias ",
-                 p.keeps_grads ? "grads " : "", p.lag ? "lag" : "");
-        play(&p, name, calls);
+    double over = (double)f->held[ROUNDS - 1] / (double)f->most[ROUNDS - 1];
+    printf("  held %llu MiB, %.4f of what was on the device; calls",
+           (unsigned long long)(f->held[ROUNDS - 1] / MIB), over);
+    for (int n = 0; n < ROUNDS; n++)
+        printf(" %llu", (unsigned long long)f->calls[n]);
+    printf("; %llu chunks replaced, %llu waits of the host\n", (unsigned long long)f->replaced,
+           (unsigned long long)f->waits);
+}
+
+/* Without parking and with it. */
+static void compare(struct loop p, const char *name)
+{
+    struct figures plain, parked;
+    p.parks = false;
+    play(&p, &plain);
+    p.parks = true;
+    play(&p, &parked);
+    printf("%s:\n", name);
+    print(&plain);
+    print(&parked);
+    for (int n = STEADY; n < ROUNDS; n++) {
+        assert_int_equal(parked.calls[n], 0);
+        assert_true((double)parked.held[n] <= 1.02 * (double)parked.most[n]);
+        assert_true(parked.held[n] < plain.held[n]);
     }
+}
+
+TEST(a_loop_holds_the_most_that_is_on_the_device_and_needs_no_call)
+{
+    compare((struct loop){.lag = 0}, "states made by the first step");
+    compare((struct loop){.lag = 100}, "the device a hundred calls behind");
+    compare((struct loop){.states_first = true}, "states made first");
+}
+
+TEST(so_does_one_whose_gradients_outlive_the_unpark)
+{
+    compare((struct loop){.keeps_grads = true}, "states made by the first step, gradients kept");
+    compare((struct loop){.keeps_grads = true, .lag = 100}, "the device a hundred calls behind");
+    compare((struct loop){.keeps_grads = true, .states_first = true}, "states made first, gradients kept");
+}
+
+/* ---- micro-batches of changing lengths on several streams ---- */
+
+struct batches {
+    struct trace t;
+    uint32_t first, end; /* what is parked: of those made first */
+    uint64_t *address;
+    int *stream;
+    uint32_t queue[STREAMS];
+};
+
+static uint32_t queue_of(struct batches *b, int stream)
+{
+    uint64_t number = (uint64_t)stream + 10;
+    if (!b->queue[stream])
+        assert_int_equal(vs_arena_open_queue(arena, number, 0, &b->queue[stream]), 0);
+    return b->queue[stream];
+}
+
+static void play_events(struct batches *b, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++, count.now++) {
+        const struct trace_event *e = &b->t.event[i];
+        if (e->stream >= 0) {
+            b->stream[e->id] = e->stream;
+            assert_int_equal(vs_arena_malloc(arena, queue_of(b, e->stream), e->size, &b->address[e->id]), 0);
+            note_most();
+        } else {
+            uint32_t queue = queue_of(b, b->stream[e->id]);
+            assert_int_equal(vs_arena_free(arena, b->address[e->id], queue, 0), 0);
+        }
+    }
+}
+
+static void park_batches(struct batches *b)
+{
+    for (uint32_t id = b->first; id < b->end; id++)
+        assert_int_equal(vs_arena_leave(arena, b->address[id], b->t.event[id].size), 0);
+    for (uint32_t id = b->first; id < b->end; id++)
+        assert_int_equal(vs_arena_park(arena, b->address[id], copy), 0);
+}
+
+static void unpark_batches(struct batches *b)
+{
+    struct vs_arena_run back;
+    for (uint32_t id = b->first; id < b->end; id++) {
+        assert_int_equal(vs_arena_unpark(arena, b->address[id], copy, &back), 0);
+        assert_int_equal(vs_arena_return(arena, b->address[id]), 0);
+    }
+}
+
+/* From round STEADY on no call is needed. */
+static void repeats(const struct training *m, uint64_t lag, int steady, double over)
+{
+    struct vs_arena_config config = {.capacity = 128ull << 30};
+    struct batches b = {.t = training_trace(m)};
+    b.first = b.t.first / 3, b.end = b.t.first; /* two thirds of what was made first */
+    b.address = calloc(b.t.ids, sizeof *b.address);
+    b.stream = calloc(b.t.ids, sizeof *b.stream);
+    count = (struct vs_backing_count){.lag = lag};
+    struct vs_backing backing = vs_backing_of_counters(&count, 2 * MIB);
+    assert_int_equal(vs_arena_create(&arena, &backing, &config), 0);
+    assert_int_equal(vs_arena_open_queue(arena, 1, 0, &copy), 0);
+    play_events(&b, 0, b.t.first);
+    printf("%u streams, %llu behind: calls", m->streams, (unsigned long long)lag);
+    for (int n = 0; n < steady + 3; n++) {
+        uint64_t before = count.calls;
+        park_batches(&b);
+        if (n == 0)
+            vs_arena_trim(arena, 0);
+        most = 0;
+        vs_arena_high_from_now(arena, VS_HIGH_RESERVED);
+        play_events(&b, b.t.first, b.t.count);
+        unpark_batches(&b);
+        note_most();
+        printf(" %llu", (unsigned long long)(count.calls - before));
+        assert_true(n < steady || count.calls == before);
+    }
+    double held = (double)stats().high_reserved / (double)most;
+    printf("; held %.4f of what was on the device\n", held);
+    assert_true(held <= over);
+    vs_arena_destroy(arena);
+    free(b.address);
+    free(b.stream);
+    free(b.t.event);
+}
+
+TEST(so_do_micro_batches_of_changing_lengths_on_several_streams)
+{
+    repeats(&(struct training){1, 33, 8, 4096, 11008, 32000, 0, 0}, 0, 2, 1.02);
+    repeats(&(struct training){10, 33, 8, 4096, 11008, 32000, 0, 0}, 0, 13, 1.03);
+    repeats(&(struct training){10, 33, 8, 4096, 11008, 32000, 0, 0}, 100, 13, 1.03);
 }
