@@ -19,7 +19,7 @@ static bool has_left_alias(const struct vs_arena *a, uint32_t chunk, bool parked
     const struct atom *x = &a->atom[a->atom_of[chunk]];
     for (uint32_t i = 0; i < x->used; i++) {
         const struct alias *v = &a->alias[x->aliases[i]];
-        if (vs_alias_position(v, chunk) < v->claimed)
+        if (v->claimed && vs_alias_position(v, chunk) < v->claimed)
             return parked ? a->extent[v->extent].is_parked : a->extent[v->extent].has_left;
     }
     return false;

@@ -366,7 +366,7 @@ static inline struct kit_unit *kit_unit(struct kit *k, uint64_t address, uint64_
         return &k->kept[kit_chunk(k, address)][address % KIT_CHUNK / VS_ARENA_UNIT];
     if (k->arena->stats.parked && kit_is_parked(k, address))
         return &k->copy[p][address % KIT_CHUNK / VS_ARENA_UNIT];
-    if (!k->place[p].handle && k->unmap_failed && k->arena->stats.lost) {
+    if ((!k->place[p].handle || !k->place[p].access) && k->unmap_failed && k->arena->stats.lost) {
         lost = (struct kit_unit){0};
         return &lost;
     }
