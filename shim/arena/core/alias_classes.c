@@ -60,13 +60,10 @@ static void watch_no_more(struct vs_arena *a, struct alias *v)
     v->watched = NIL;
 }
 
-void vs_class_exchange(struct vs_arena *a, uint32_t chunk, uint32_t other)
+void vs_class_move(struct vs_arena *a, uint32_t chunk, uint32_t other)
 {
-    uint32_t was = a->watch[chunk];
-    a->watch[chunk] = a->watch[other];
-    a->watch[other] = was;
-    for (uint32_t alias = a->watch[chunk] - 1; alias != NIL; alias = a->alias[alias].behind)
-        a->alias[alias].watched = chunk;
+    a->watch[other] = a->watch[chunk];
+    a->watch[chunk] = 0;
     for (uint32_t alias = a->watch[other] - 1; alias != NIL; alias = a->alias[alias].behind)
         a->alias[alias].watched = other;
 }

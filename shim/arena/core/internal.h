@@ -141,8 +141,8 @@ void vs_class_remove(struct vs_arena *a, uint32_t alias);
 /* Closes an open one, which is claimed, or opens it: it may be that no chunk of it is in use. */
 void vs_class_flip(struct vs_arena *a, struct alias *v);
 void vs_class_idle(struct vs_arena *a, uint32_t chunk); /* to those that watch the chunk */
-/* Those that watch the one watch the other. */
-void vs_class_exchange(struct vs_arena *a, uint32_t chunk, uint32_t other);
+/* Those that watch the chunk watch the other one, which is idle. */
+void vs_class_move(struct vs_arena *a, uint32_t chunk, uint32_t other);
 
 /* ---- order.c ---- */
 

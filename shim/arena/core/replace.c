@@ -298,16 +298,14 @@ static int prepare_exchange(struct vs_arena *a, const struct change *c)
     return 0;
 }
 
+/* Their last uses, before the one that goes on, are complete, so whose they were need not be exchanged. */
 static void exchange_numbers(struct vs_arena *a, const struct change *c)
 {
     for (uint32_t g = c->from, n = c->to; g < c->from + c->count; g++, n++) {
-        uint64_t handle = a->handle[g], seq = a->seq[g];
-        uint32_t users = a->users[g];
+        uint64_t handle = a->handle[g];
         a->handle[g] = a->handle[n], a->handle[n] = handle;
-        a->seq[g] = a->seq[n], a->seq[n] = seq;
-        a->users[g] = a->users[n], a->users[n] = users;
         a->used[g] = 0, a->used[n] = 1;
-        vs_class_exchange(a, g, n);
+        vs_class_move(a, g, n);
     }
     vs_atoms_exchange(a, c->from, c->to, c->count);
     vs_chunks_idle_from(a, c->from);
@@ -335,8 +333,9 @@ static int replace(struct vs_arena *a, uint32_t extent, struct mapping m)
 {
     bool in_heap = a->extent[extent].state == EXTENT_USED;
     uint32_t alias = in_heap ? NIL : a->extent[extent].alias;
+    uint32_t heap = a->extent[extent].queue == VS_ARENA_ANY ? 2 * VS_ARENA_ANY : SHARED;
     struct run come = first_to_come(a, m.count, alias);
-    int status = come.count ? 0 : vs_supply_more(a, heap_of(a, m.chunk) & ~1u, m.count);
+    int status = come.count ? 0 : vs_supply_more(a, heap, m.count);
     if (status != 0)
         return status;
     if (!come.count)

@@ -225,6 +225,29 @@ TEST(what_is_held_is_the_most_that_lived_on_the_device)
     done();
 }
 
+TEST(what_is_taken_back_lives_on_the_device_again)
+{
+    begin_park(64, NULL);
+    uint64_t block = take_one(8 * G);
+    park(block, 8 * G);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    unpark(block);
+    assert_int_equal(k.arena->wanted, 8 * G);
+    done();
+}
+
+/* A block of whole chunks begins where one does, if little is lost below: of what is here. */
+TEST(what_is_parked_does_not_count_as_lying_in_chunks_in_use)
+{
+    begin_park(64, NULL);
+    uint64_t block = take_one(20 * G), below = take_one(1536), between = take_one(3 * G - 1536);
+    take_one(G);
+    park(block, 20 * G);
+    give_own(between, 3 * G - 1536, 2, one);
+    assert_int_equal(take_one(2 * G), below + 1536);
+    done();
+}
+
 TEST(a_free_of_a_parked_block_is_carried_out_when_it_returns)
 {
     begin_park(32, NULL);

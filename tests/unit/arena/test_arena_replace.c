@@ -67,6 +67,20 @@ TEST(idle_chunks_come_before_new_ones)
     done();
 }
 
+TEST(chunks_of_another_parked_block_do_not_come)
+{
+    begin_park(32, NULL);
+    uint64_t a = take_one(4 * G), b = take_one(4 * G);
+    park(a, 4 * G);
+    park(b, 4 * G);
+    uint64_t other = take_one(4 * G); /* over the first one's */
+    unpark_beside(a, 4 * G, other, 4 * G, 2);
+    assert_int_equal(stats().reserved, 12 * G);
+    unpark(b);
+    assert_true(has(a, 4 * G, 0) && has(b, 4 * G, 1) && has(other, 4 * G, 2));
+    done();
+}
+
 TEST(only_those_are_replaced_in_which_something_lies)
 {
     begin_park(32, NULL);
@@ -147,6 +161,20 @@ TEST(the_host_waits_for_work_that_may_still_use_what_is_unmapped)
     done();
 }
 
+TEST(what_is_known_to_be_done_is_not_waited_for)
+{
+    begin_park(32, NULL);
+    uint64_t block = take_one(4 * G);
+    park(block, 4 * G);
+    k.lag = 100;
+    uint64_t other = take_one(4 * G);
+    take_one(9 * G); /* looks at the event, too, and then not at once again */
+    k.lag = 0;       /* the copies out are done now */
+    unpark_beside(block, 4 * G, other, 4 * G, 1);
+    assert_int_equal(stats().host_waits, 0);
+    done();
+}
+
 TEST(where_it_cannot_wait_the_block_stays_parked)
 {
     begin_park(32, NULL);
@@ -222,6 +250,30 @@ TEST(what_was_given_up_is_hidden_until_a_trim)
     done();
 }
 
+TEST(what_was_given_up_in_a_heap_that_a_private_queue_gets_is_shown)
+{
+    begin_park(64, NULL);
+    uint32_t private = queue_of(3, VS_QUEUE_PRIVATE);
+    uint64_t below = take(private, 2 * G), between = take(private, 2 * G), above = take(private, 2 * G);
+    give(between, private);
+    vs_arena_retire_queue(k.arena, private);
+    k.ended[3] = k.freed + 1;
+    kit_wait(&k);
+    uint64_t block = take_one(2 * G); /* of the chunks between, in an alias mapping */
+    park(block, 2 * G);
+    uint64_t other = take_one(2 * G);
+    unpark(block);
+    give_own(other, 2 * G, 1, one);
+    kit_wait(&k);
+    assert_int_equal(k.arena->hiddens, 2);
+    assert_int_equal(vs_trim_aliases(k.arena, private), 0);
+    assert_int_equal(k.arena->hiddens, 0);
+    arena_check(k.arena);
+    give(below, VS_ARENA_ANY);
+    give(above, VS_ARENA_ANY);
+    done();
+}
+
 /* Nothing was parked in a whole window of frees. */
 TEST(what_was_given_up_is_shown_again_where_nothing_is_parked_any_more)
 {
@@ -231,8 +283,13 @@ TEST(what_was_given_up_is_shown_again_where_nothing_is_parked_any_more)
     uint64_t other = take_one(4 * G);
     unpark(block);
     give_own(other, 4 * G, 1, one);
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 96; i++) {
         give(take(one, 512), one);
+        if (i % 16 == 0) { /* also where nothing is when a window ends */
+            park(block, 4 * G);
+            unpark(block);
+        }
+    }
     assert_int_equal(k.arena->hiddens, 4);
     for (int i = 0; i < 96; i++)
         give(take(one, 512), one);
