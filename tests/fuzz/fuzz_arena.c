@@ -5,7 +5,7 @@
  * get queues of another kind.  Three bytes make an operation.  Backing and reference are arena_kit.h's, which
  * aborts at what is wrong.
  */
-#include "unit/arena/away_kit.h"
+#include "unit/arena/park_kit.h"
 
 #define BLOCKS  32
 #define STREAMS 4
@@ -20,7 +20,7 @@ static unsigned kinds;
 static struct {
     uint64_t address, size;
     uint32_t place;
-    bool freed, left; /* the former only while it is away */
+    bool freed, left, parked; /* the first only while it is away or parked */
 } block[BLOCKS];
 
 static uint64_t size_of(uint8_t b)
@@ -73,9 +73,23 @@ static void retire(uint32_t place)
     stream_of[place] = STREAMS + streams++;
 }
 
+/* By work of the stream in the place, for which the others wait, or of none, for which the host does. */
+static bool unpark(uint32_t i, uint32_t place)
+{
+    uint32_t by = queue[place] ? place : 0;
+    if (kit_unpark(&k, block[i].address, queue[by], 1ull << stream_of[block[i].place]) != 0)
+        return false;
+    if (!by || !block[i].place || block[i].freed)
+        kit_wait(&k);
+    block[i].parked = false;
+    return true;
+}
+
 /* Whether it is: its chunks may find no memory. */
 static bool come_back(uint32_t i)
 {
+    if (block[i].parked && !unpark(i, 0))
+        return false;
     if (kit_change_block(&k, block[i].address, kit_fetch) != 0)
         return false;
     if (block[i].freed)
@@ -99,6 +113,17 @@ static void leave_or_return(uint32_t i, bool back)
         come_back(i);
     else if (block[i].left)
         kit_change_block(&k, block[i].address, kit_send);
+}
+
+static void park_or_unpark(uint32_t i, uint32_t place)
+{
+    struct vs_arena_block found;
+    if (!block[i].left && block[i].size && vs_arena_find(k.arena, block[i].address, &found))
+        block[i].left = vs_arena_leave(k.arena, found.address, found.size) == 0;
+    if (block[i].parked)
+        unpark(i, place);
+    else if (block[i].left)
+        block[i].parked = kit_park(&k, block[i].address, queue[place]) == 0;
 }
 
 static void close_or_open(uint64_t longest, bool back)
@@ -138,6 +163,9 @@ static void operate(const uint8_t *b)
         break;
     case 7:
         close_or_open((1 + b[1]) * KIT_CHUNK, b[2] & 1);
+        break;
+    case 8:
+        park_or_unpark(i, b[2] % STREAMS);
         break;
     default:
         if (block[i].freed)

@@ -81,6 +81,20 @@ TEST(chunks_of_another_parked_block_do_not_come)
     done();
 }
 
+TEST(chunks_of_a_private_queue_do_not_come)
+{
+    begin_park(32, NULL);
+    uint32_t private = queue_of(3, VS_QUEUE_PRIVATE);
+    give(take(private, 4 * G), private);
+    uint64_t block = take_one(4 * G);
+    park(block, 4 * G);
+    uint64_t other = take_one(4 * G);
+    unpark_beside(block, 4 * G, other, 4 * G, 1);
+    assert_int_equal(stats().reserved, 12 * G);
+    assert_int_equal(stats().idle, 4 * G);
+    done();
+}
+
 TEST(only_those_are_replaced_in_which_something_lies)
 {
     begin_park(32, NULL);
