@@ -45,6 +45,17 @@ static inline void kit_leave_units(struct kit *k, struct vs_arena_run run, uint3
     }
 }
 
+/* Whether the block that left can be parked. */
+static inline bool kit_can_park(const struct kit *k, uint64_t address, uint64_t size)
+{
+    bool can = true;
+    for (uint64_t at = address; at < address + kit_rounded(size); at += VS_ARENA_UNIT) {
+        uint32_t chunk = kit_chunk(k, at);
+        can = can && !is_away(k->arena, chunk) && !is_parked(k->arena, chunk) && is_lent(k->arena, chunk);
+    }
+    return can;
+}
+
 static inline int kit_park(struct kit *k, uint64_t address, uint32_t queue)
 {
     struct vs_arena_run run = {0};
@@ -93,6 +104,22 @@ static inline int kit_unpark(struct kit *k, uint64_t address, uint32_t queue, ui
         if (users >> s & 1 && stream)
             kit_follow(k, s, stream);
     return 0;
+}
+
+/* STREAM copied a block of OWNER's in, before it returns.  Who frees it knows what was copied, and so does
+ * the next one to have its memory, also where its free was asked for meanwhile: it is not LIVE. */
+static inline void kit_copied(struct kit *k, uint64_t address, uint64_t size, bool live, uint32_t owner,
+                              uint32_t stream)
+{
+    if (!owner || k->ended[owner] || !stream) { /* the host waits */
+        kit_wait(k);
+        return;
+    }
+    kit_follow(k, owner, stream);
+    for (uint64_t at = address; at < address + size && !live; at += VS_ARENA_UNIT) {
+        struct kit_unit *u = kit_unit(k, at, k->arena->peers);
+        *u = (struct kit_unit){u->owner, 1ull << owner | 1ull << stream, k->freed, false};
+    }
 }
 
 #endif

@@ -235,44 +235,15 @@ static void change_closed(struct trial *r)
         KIT_CHECK((vs_arena_open(a) == 0) == (a->stats.away == 0));
 }
 
-static bool can_park(const struct vs_arena *a, const struct block *b)
-{
-    bool can = true;
-    for (uint64_t at = b->address; at < b->address + kit_rounded(b->requested); at += VS_ARENA_UNIT) {
-        uint64_t place = 0;
-        KIT_CHECK(vs_place_at(a, at, &place));
-        uint32_t chunk = vs_chunks_mapped_at(a, slot_of(a, place), 1).first;
-        can = can && !is_away(a, chunk) && !is_parked(a, chunk) && is_lent(a, chunk);
-    }
-    return can;
-}
-
 static void park(struct trial *r, struct block *b)
 {
     uint32_t s = pick_stream(r);
-    if (can_park(r->kit.arena, b)) {
+    if (kit_can_park(&r->kit, b->address, b->requested)) {
         KIT_CHECK(kit_park(&r->kit, b->address, r->queue[s]) == 0);
         b->parked = true;
         r->parked++;
     } else {
         KIT_CHECK(vs_arena_park(r->kit.arena, b->address, r->queue[s]) == VS_BACKING_INVALID);
-    }
-}
-
-/* S copied it in.  Who frees a block knows what was copied, and so does the next one to have its memory. */
-static void follow_copies(struct trial *r, const struct block *b, uint32_t s)
-{
-    struct kit *k = &r->kit;
-    if (!b->stream || k->ended[b->stream] || !s) {
-        kit_wait(k);
-        return;
-    }
-    kit_follow(k, b->stream, s);
-    if (b->live)
-        return;
-    for (uint64_t at = b->address; at < b->address + kit_rounded(b->requested); at += VS_ARENA_UNIT) {
-        struct kit_unit *u = kit_unit(k, at, k->arena->peers);
-        *u = (struct kit_unit){u->owner, 1ull << b->stream | 1ull << s, k->freed, false};
     }
 }
 
@@ -284,7 +255,7 @@ static bool unpark(struct trial *r, struct block *b)
     KIT_CHECK(status == 0 || broken || r->kit.faults_seen || status == VS_BACKING_OUT_OF_MEMORY ||
               (status == VS_BACKING_NOT_READY && r->kit.capturing));
     if (status == 0)
-        follow_copies(r, b, s);
+        kit_copied(&r->kit, b->address, kit_rounded(b->requested), b->live, b->stream, s);
     b->parked = status != 0;
     r->unparked += status == 0;
     return status == 0;
