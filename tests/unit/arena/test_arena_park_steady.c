@@ -24,6 +24,7 @@ struct loop {
     bool states_first; /* made before the first round, in the heap; else in its step, where others lay */
     bool keeps_grads;  /* they outlive the unpark, and are freed when the next round begins */
     uint64_t lag;
+    uint64_t chunks; /* that the device has; 0: enough */
 };
 
 static struct vs_backing_count count;
@@ -168,7 +169,7 @@ static struct vs_arena_stats stats(void)
 static void begin(const struct loop *p)
 {
     struct vs_arena_config config = {.capacity = 128ull << 30};
-    count = (struct vs_backing_count){.lag = p->lag};
+    count = (struct vs_backing_count){.lag = p->lag, .capacity = p->chunks};
     struct vs_backing b = vs_backing_of_counters(&count, 2 * MIB);
     memset(layer, 0, sizeof layer);
     assert_int_equal(vs_arena_create(&arena, &b, &config), 0);
@@ -244,6 +245,18 @@ TEST(so_does_one_whose_gradients_outlive_the_unpark)
     compare((struct loop){.keeps_grads = true}, "states made by the first step, gradients kept");
     compare((struct loop){.keeps_grads = true, .lag = 100}, "the device a hundred calls behind");
     compare((struct loop){.keeps_grads = true, .states_first = true}, "states made first, gradients kept");
+}
+
+/* It does not fit without parking. */
+TEST(a_device_suffices_that_has_hardly_more_than_the_most_that_is_on_it)
+{
+    struct loop p = {.parks = true, .states_first = true, .keeps_grads = true};
+    struct figures f;
+    play(&p, &f);
+    p.chunks = f.most[ROUNDS - 1] / (2 * MIB) * 102 / 100;
+    play(&p, &f);
+    print(&f);
+    assert_int_equal(f.calls[ROUNDS - 1], 0);
 }
 
 /* ---- micro-batches of changing lengths on several streams ---- */
