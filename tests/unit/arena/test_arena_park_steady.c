@@ -247,16 +247,16 @@ TEST(so_does_one_whose_gradients_outlive_the_unpark)
     compare((struct loop){.keeps_grads = true, .states_first = true}, "states made first, gradients kept");
 }
 
-/* It does not fit without parking. */
+/* It would not fit without parking, and where it is as short as here a few chunks come and go. */
 TEST(a_device_suffices_that_has_hardly_more_than_the_most_that_is_on_it)
 {
     struct loop p = {.parks = true, .states_first = true, .keeps_grads = true};
     struct figures f;
     play(&p, &f);
-    p.chunks = f.most[ROUNDS - 1] / (2 * MIB) * 102 / 100;
+    p.chunks = f.most[ROUNDS - 1] / (2 * MIB) * 1005 / 1000;
     play(&p, &f);
     print(&f);
-    assert_int_equal(f.calls[ROUNDS - 1], 0);
+    assert_true(f.held[ROUNDS - 1] <= p.chunks * 2 * MIB && f.calls[ROUNDS - 1] <= 200);
 }
 
 /* ---- micro-batches of changing lengths on several streams ---- */
