@@ -7,7 +7,8 @@
  *                            ├─ nothing that is away (away.h: vs_away_touches) ─▶ driver
  *                            └─ else vs_away_needed: it waits, or all comes back
  *
- * Open costs a thread two stores and a load.  Any thread, also in a signal handler; no lock, no allocation.
+ * Open costs a thread four stores and two loads, none of them of a line that another thread writes.  Any
+ * thread, also in a signal handler; no lock, no allocation, and errno is kept.
  */
 #ifndef VS_ARENA_AWAY_GATE_H
 #define VS_ARENA_AWAY_GATE_H
@@ -16,32 +17,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "provider/provider.h"
+
 enum vs_gate_state {
     VS_GATE_OPEN = 0,
     VS_GATE_CHECKED, /* memory is away: operands are looked at */
-    VS_GATE_CLOSED   /* memory moves: nothing passes but what a capture takes down */
+    VS_GATE_CLOSED   /* memory moves: nothing passes but launches that a capture takes down */
 };
 /* Written by who moves memory, one thread at a time. */
 extern _Atomic uint32_t vs_gate;
 
-/* True: the gate is open, and until vs_gate_leave nobody begins to move memory.  False: it is not, and
- * nothing was entered. */
+/* True: the gate is open, or this thread is inside already, and until vs_gate_leave nobody begins to move
+ * memory.  False: it is not, and nothing was entered. */
 bool vs_gate_enter(void);
-/* Enters whatever the gate's state is: for who has seen that his call touches nothing that is away, and looks
- * at vs_gate again behind it. */
-void vs_gate_enter_anyway(void);
 void vs_gate_leave(void);
+/* Enters whatever the state is, which it returns, for a look at what the call touches: if that is CHECKED
+ * nobody begins to move memory until the call was decided upon. */
+enum vs_gate_state vs_gate_enter_anyway(void);
+/* PASS: the call is made, and vs_gate_leave follows; otherwise it has left.  Returns PASS. */
+bool vs_gate_decide(bool pass);
 
 /* Closes the gate and waits until every thread that entered has left; false: after TIMEOUT_NS some have not,
- * and the gate has the state that it had. */
+ * and the gate has the state that it had.  At once where the calling thread is inside itself. */
 bool vs_gate_close(uint64_t timeout_ns);
 /* Sets another state, and wakes who waits. */
 void vs_gate_set(enum vs_gate_state state);
-/* Waits until the gate's state is not STATE any more. */
+/* Waits until the gate's state is not STATE any more; in a fork's child not at all. */
 void vs_gate_wait(enum vs_gate_state state);
 
 /* Functions in the place of the driver's that give the device work (gate_calls.c). */
-struct vs_stand_in;
 extern const struct vs_stand_in vs_stand_ins_gate[];
 
 #endif

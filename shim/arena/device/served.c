@@ -2,12 +2,9 @@
 #define _GNU_SOURCE
 #include "served.h"
 
-#include <errno.h>
-#include <linux/membarrier.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "core/barrier.h"
 #include "core/clock.h"
 #include "core/fork.h"
 #include "core/presence.h"
@@ -62,11 +59,10 @@ CUresult vs_served_peers(struct vs_served *s, uint64_t more)
  *
  *      thread                  who ends an arena
  *      inside = 1              arena = NULL
- *      (barrier)               barrier
+ *      vs_barrier_often        vs_barrier_seldom
  *      looks at the arena      waits for inside == 0
  *
- * Either the one sees who is inside, or the other that there is no arena any more.  Where the kernel makes
- * the barrier for all threads at once (membarrier), the one of each call is for the compiler alone.
+ * Either the one sees who is inside, or the other that there is no arena any more (core/barrier.h).
  *
  * A fork's child has its parent's arena as it was at the fork, perhaps locked by a thread that the child does
  * not have; and no driver. */
@@ -76,7 +72,6 @@ extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
 #define PATIENCE_NS 5000000000ull
 
 static _Atomic uint32_t owner; /* vs_fork_number() of the process whose arenas these are, 0: none yet */
-static _Atomic bool kernel_has_barrier; /* and this process may use it; never taken back */
 _Atomic bool vs_served_exiting;
 __thread bool vs_serving;
 
@@ -94,11 +89,7 @@ static void say_inside(void)
         atomic_fetch_add(&place->inside, 1);
     else
         atomic_store_explicit(&place->inside, 1, memory_order_relaxed);
-    /* relaxed: a thread that does not know yet makes a barrier too many */
-    if (__builtin_expect(atomic_load_explicit(&kernel_has_barrier, memory_order_relaxed), 1))
-        atomic_signal_fence(memory_order_seq_cst);
-    else
-        atomic_thread_fence(memory_order_seq_cst);
+    vs_barrier_often();
 }
 
 bool vs_served_in(void)
@@ -123,23 +114,13 @@ void vs_served_out(void)
 
 /* ---- who ends an arena ---- */
 
-static bool barrier(int command)
-{
-    int saved = errno;
-    bool made = syscall(SYS_membarrier, command, 0, 0) == 0;
-    errno = saved;
-    return made;
-}
-
 /* Gives up after a while: a thread that was cancelled inside, or left by a longjmp out of a signal handler,
  * never leaves. */
 bool vs_served_wait(void)
 {
     uint64_t until = vs_clock_ns() + PATIENCE_NS;
     struct vs_presence *place;
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&kernel_has_barrier, memory_order_relaxed) &&
-        !barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) /* forbidden since */
+    if (!vs_barrier_seldom())
         return false;
     for (unsigned i = 0; (place = vs_presence_at(i)) != NULL; i++)
         while (atomic_load_explicit(&place->inside, memory_order_acquire) != 0) {
@@ -155,8 +136,7 @@ void vs_served_begin(void)
     uint32_t none = 0;
     if (atomic_load_explicit(&owner, memory_order_relaxed) != 0)
         return;
-    if (barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
-        atomic_store_explicit(&kernel_has_barrier, true, memory_order_relaxed);
+    vs_barrier_prepare();
     /* relaxed: the number is all that is published; another thread may be first */
     atomic_compare_exchange_strong_explicit(&owner, &none, vs_fork_number(), memory_order_relaxed,
                                             memory_order_relaxed);
