@@ -10,16 +10,15 @@ import sys
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEFINITIONS, PAGE = os.path.join(TOP, "shim/trace/driver.def"), os.path.join(TOP, "docs/coverage.md")
 BEGIN, END = "<!-- hooked functions: made by scripts/hooked_list.py -->", "<!-- end of hooked functions -->"
-ROW = re.compile(r"^VS_API\(\s*\d+,\s*(\w+),\s*(\w+),\s*(\d+)", re.M)
+ROW = re.compile(r"^VS_API(?:\(\d+,|S\(\d+, \d+,)\s*(\w+), (_\w+)?", re.M)
 HEADING = re.compile(r"^/\*\s*(.*?)\s*\*/$", re.M | re.S)
 
 
 def sections(text):
-    """[(what its comment says, [symbols])] in the file's order; the file's own header is no section."""
-    text = re.sub(r"^VS_APIS\((\d+), (\d+), (\w+), (\w+), (\w+), (\d+), (\d+)", r"VS_API(\1, \3, \5, \6)\nVS_API(\2, \3\4, \5, \7",
-                  text[text.index("*/") + 2:], flags=re.M)
+    """[(what its comment says, [(symbol, its second variant's suffix)])] in the file's order; the file's own header is no section."""
+    text = text[text.index("*/") + 2:]
     marks = sorted([(m.start(), "heading", " ".join(re.sub(r"\n\s*\*", " ", m.group(1)).split())) for m in HEADING.finditer(text)] +
-                   [(m.start(), "row", m.group(1)) for m in ROW.finditer(text)])
+                   [(m.start(), "row", (m.group(1), m.group(2) or "")) for m in ROW.finditer(text)])
     found = [("", [])]
     for _, kind, what in marks:
         if kind == "heading":
@@ -31,8 +30,10 @@ def sections(text):
 
 def written(text):
     rows = sections(text)
-    lines = [BEGIN, "", f"{sum(len(r) for _, r in rows)} functions, each variant by the name that the driver exports:", ""]
-    lines += [f"- {heading}: " + ", ".join(f"`{symbol}`" for symbol in symbols) for heading, symbols in rows]
+    count = sum(2 if suffix else 1 for _, symbols in rows for _, suffix in symbols)
+    lines = [BEGIN, "", f"{count} functions by the driver's names; `[_ptsz]`: without it and with:", ""]
+    lines += [f"- {heading}: " + ", ".join(f"`{symbol}[{suffix}]`" if suffix else f"`{symbol}`" for symbol, suffix in symbols)
+              for heading, symbols in rows]
     return "\n".join(lines + ["", END])
 
 

@@ -5,22 +5,16 @@
  * about and closed.  It stands alone so that tests/witness can be linked in its place.
  */
 #include "arena/away/away.h"
+#include "arena/away/gate.h"
 #include "arena/cuda/serving.h"
 #include "arena/share/share.h"
 
 static const struct vs_stand_in *const always[] = {vs_stand_ins_primary, vs_stand_ins_contexts_ended,
                                                    vs_stand_ins_queries, vs_stand_ins_imports, NULL};
-static const struct vs_stand_in *const all[] = {vs_stand_ins_primary,
-                                                vs_stand_ins_contexts_ended,
-                                                vs_stand_ins_queries,
-                                                vs_stand_ins_imports,
-                                                vs_stand_ins_peers,
-                                                vs_stand_ins_streams,
-                                                vs_stand_ins_captures,
-                                                vs_stand_ins_pools,
-                                                vs_stand_ins_contexts,
-                                                vs_stand_ins_exports,
-                                                NULL};
+static const struct vs_stand_in *const all[] = {
+    vs_stand_ins_primary,  vs_stand_ins_contexts_ended, vs_stand_ins_queries,  vs_stand_ins_imports,
+    vs_stand_ins_peers,    vs_stand_ins_streams,        vs_stand_ins_captures, vs_stand_ins_pools,
+    vs_stand_ins_contexts, vs_stand_ins_exports,        vs_stand_ins_gate,     NULL};
 
 static const struct vs_provider guest = {.owner = vs_served_block_of, .stand_ins = always};
 

@@ -101,8 +101,9 @@ void vs_driver_own_is(enum vs_api api, void *function)
     atomic_compare_exchange_strong_explicit(&own_table[api], &none, function, memory_order_relaxed,
                                             memory_order_relaxed);
     none = NULL;
-    atomic_compare_exchange_strong_explicit(&vs_real_table[api], &none, function, memory_order_relaxed,
-                                            memory_order_relaxed);
+    atomic_compare_exchange_strong_explicit(&vs_real_table[api], &none,
+                                            override[api] != NULL ? override[api] : function,
+                                            memory_order_relaxed, memory_order_relaxed);
 }
 
 void *vs_interposed(enum vs_api api)

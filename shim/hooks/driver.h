@@ -58,7 +58,8 @@
 struct CUctxCreateParams_st;
 struct CUgreenCtx_st;
 struct CUdevResourceDesc_st;
-/* of 12.8 */
+/* of 12.6 and 12.8 */
+struct CUmemDecompressParams_st;
 struct CUmemcpyAttributes_st;
 struct CUDA_MEMCPY3D_BATCH_OP_st;
 #if CUDA_VERSION < 12080

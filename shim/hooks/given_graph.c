@@ -327,6 +327,14 @@ void vs_given_graph(CUgraphExec exec, CUstream stream)
     vs_use_flush(&u, &b);
 }
 
+bool vs_given_graph_each(CUgraphExec exec, void (*visit)(void *context, uint64_t word), void *context)
+{
+    const struct list *l = list_of(exec);
+    for (uint32_t i = 0; l != NULL && i < l->count; i++)
+        visit(context, l->at[i].word);
+    return l != NULL && !l->unseen;
+}
+
 /* ---- nodes that change ---- */
 
 /* The list of EXEC, to be added to; NULL: there is none, and none is needed. */
@@ -363,9 +371,9 @@ void vs_given_node_copy(CUgraphExec exec, const CUDA_MEMCPY3D *copy)
     CHANGE(exec, read_copy(&r, copy))
 }
 
-void vs_given_node_fill(CUgraphExec exec, uint64_t to)
+void vs_given_node_fill(CUgraphExec exec, const CUDA_MEMSET_NODE_PARAMS *params)
 {
-    CHANGE(exec, read_fill(&r, to))
+    CHANGE(exec, read_fill(&r, params->dst))
 }
 
 void vs_given_node_graph(CUgraphExec exec, CUgraph graph)

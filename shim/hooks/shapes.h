@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "access/kernels.h"
+#include "arguments.h"
 #include "events.h"
 #include "given.h"
 #include "graph.h"
@@ -61,8 +62,6 @@
     ((uint64_t)((pitch) != NULL && status == CUDA_SUCCESS ? *(pitch) : (width)) * (height))
 /* The code that called the wrapper. */
 #define VS_RETURN_ADDRESS __builtin_return_address(0)
-/* Stream 0 of a _ptsz function is the thread's own default stream. */
-#define VS_STREAM(stream) (streams == VS_STREAM_PTSZ && (stream) == NULL ? CU_STREAM_PER_THREAD : (stream))
 
 /* the driver starts: a safe moment to load the unwinder, before any event */
 #define VS_SHAPE_INIT(CALL, flags)                                                                           \
@@ -205,8 +204,12 @@
     if (status == CUDA_SUCCESS || (begun) < 0)                                                               \
         vs_given_capture(begun);                                                                             \
     return status;
-/* A host's address as a number. */
-#define VS_AT(p) ((uint64_t)(uintptr_t)(p))
+/* work that is not recorded, on memory that no other shape tells of: only the arena's gate
+ * (arena/away/gate_calls.c) looks at TOUCHED, what it touches */
+#define VS_SHAPE_WORK(CALL, TOUCHED) return VS_CALL_(CALL);
+/* likewise: a texture is made, over linear memory where OF_MEMORY is true: kernels reach that by the texture
+ */
+#define VS_SHAPE_TEXTURE(CALL, OF_MEMORY) return VS_CALL_(CALL);
 
 /* ---- contexts, limits, modules ---- */
 
@@ -296,8 +299,6 @@
             vs_after_overhead(&cost, api, VS_OVERHEAD_##kind, (uint64_t)(uintptr_t)(object));                \
             AFTER;                                                                                           \
         } else if (status == CUDA_ERROR_OUT_OF_MEMORY) vs_once_again(first))
-#define VS_GRID_OF(config)                                                                                   \
-    ((config) != NULL ? vs_grid((config)->gridDimX, (config)->gridDimY) : vs_grid(0, 0))
 /* PARAMS and EXTRA: as the call was given them */
 #define VS_SHAPE_LAUNCH(CALL, kernel, STREAM, GRID, PARAMS, EXTRA)                                           \
     vs_first launched = vs_once_launch(kernel);                                                              \

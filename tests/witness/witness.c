@@ -461,6 +461,7 @@ static void captured(int begun)
 /* Of a row of driver.def with the shape S the macro that KIND_S names; OTHER if there is none. */
 #define KIND_LAUNCH       ~, WORK,
 #define KIND_GIVEN        ~, WORK,
+#define KIND_WORK         ~, WORK,
 #define KIND_GRAPH_LAUNCH ~, WORK,
 #define KIND_CAPTURE      ~, BRACKET,
 #define SECOND(a, b, ...) b

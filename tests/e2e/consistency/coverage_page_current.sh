@@ -19,7 +19,8 @@ if "$dir/scripts/hooked_list.py" --check >/dev/null; then
     echo "a new function would go unnoticed"
     exit 1
 fi
-listed=$(sed -n '/hooked functions: made/,/end of hooked/p' docs/coverage.md | grep -o '`cu[A-Za-z0-9_]*`' | sort -u | wc -l)
+listed=$(sed -n '/hooked functions: made/,/end of hooked/p' docs/coverage.md | grep -oE '`cu[A-Za-z0-9_]*(\[_[a-z]*\])?`' |
+    sed -E 's/^`(\w+)\[(\w+)\]`$/`\1`\n`\1\2`/' | sort -u | wc -l)
 rows=$(sed -nEf tests/e2e/lib/rows.sed shim/trace/driver.def | wc -l)
 [ "$listed" = "$rows" ] || {
     echo "driver.def has $rows functions, the page lists $listed"

@@ -59,10 +59,10 @@ for program in prog_faults_memory prog_faults_contexts; do
 done
 
 # all rows, but those that the simulated driver lacks or, outside dry mode, refuses whatever it is asked (variables of device
-# code): there is no success to differ from; and those of which no event is recorded (PASS, GIVEN, CAPTURE)
+# code): there is no success to differ from; and those of which no event is recorded (PASS, GIVEN, CAPTURE, WORK, TEXTURE)
 served=$(sed -nE 's/^(FN|PT)\(.*[ ,]([A-Za-z0-9_]+)\)$/\2/p' "$root/dry/driver/functions.def")
 for symbol in $(sed -nEf "$root/tests/e2e/lib/rows.sed" "$root/shim/trace/driver.def" |
-    sed -nE '/, (PASS|GIVEN|CAPTURE),/d; s/^([5-9][0-9]|[0-9]{3}), (\w+),.*/\2/p'); do
+    sed -nE '/, (PASS|GIVEN|CAPTURE|WORK|TEXTURE),/d; s/^([5-9][0-9]|[0-9]{3}), (\w+),.*/\2/p'); do
     grep -qx "$symbol" <<<"$served" || continue
     [[ $symbol != *GetGlobal* ]] || continue
     [[ " ${called[*]} " == *" $symbol "* ]] || fail "$symbol is called by no program under a fault"

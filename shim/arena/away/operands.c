@@ -1,0 +1,191 @@
+/*
+ * operands.c - see operands.h.
+ *
+ * Copies, fills and words of streams name the memory.  A launch names it by its parameters, which only the
+ * access ledger (run --access) knows the layout of: without it no launch is known.  Nor are kernels known by
+ * name to find addresses in memory (access/use.h), graphs with nodes that cannot be read, and any kernel once
+ * there is a texture over linear memory.  What is not known counts as away.
+ *
+ * What a capture takes down gives the device nothing, so a captured launch passes.  A captured copy or fill
+ * does not: the driver looks at once what kind of memory its addresses are, and would take those of memory
+ * that is away for the host's.
+ */
+#include "operands.h"
+
+#include "access/kernels.h"
+#include "away.h"
+
+static _Atomic bool textures; /* any was made */
+
+void vs_operands_texture(void)
+{
+    /* relaxed: a program that uses a texture in another thread orders the two itself */
+    atomic_store_explicit(&textures, true, memory_order_relaxed);
+}
+
+/* ---- launches ---- */
+
+static void look(void *away, uint64_t word)
+{
+    bool *found = away;
+    *found = *found || vs_operands_at(word, 0);
+}
+
+static void look_at_parameter(void *away, uint64_t word, bool map, bool sure)
+{
+    look(away, word);
+}
+
+/* Whether a launch's parameters say all that it touches. */
+static bool are_looked_at(void)
+{
+    return vs_access_on() && !atomic_load_explicit(&textures, memory_order_relaxed);
+}
+
+static bool kernel_away(CUfunction f, struct vs_grid grid, void **params, void **extra)
+{
+    size_t size;
+    bool away = false;
+    const void *buffer = vs_given_buffer(extra, &size);
+    const struct vs_kernel *k = are_looked_at() ? vs_given_kernel(f) : NULL;
+    if (k == NULL || k->reaches || (!k->known && buffer == NULL))
+        return true;
+    vs_kernel_each(k, grid, buffer != NULL ? NULL : params, buffer, size, look_at_parameter, &away);
+    return away;
+}
+
+enum vs_operands vs_operands_launch(enum vs_gate_state seen, CUfunction f, CUstream stream,
+                                    struct vs_grid grid, void **params, void **extra)
+{
+    if (vs_given_captured(stream))
+        return VS_OPERANDS_NONE;
+    bool away = seen != VS_GATE_CHECKED || kernel_away(f, grid, params, extra);
+    return away ? VS_OPERANDS_AWAY : VS_OPERANDS_HERE;
+}
+
+enum vs_operands vs_operands_graph(enum vs_gate_state seen, CUgraphExec exec, CUstream stream)
+{
+    bool away = false;
+    if (vs_given_captured(stream)) /* it becomes a child of the graph that is being captured */
+        return VS_OPERANDS_NONE;
+    if (seen != VS_GATE_CHECKED || !are_looked_at() || !vs_given_graph_each(exec, look, &away) || away)
+        return VS_OPERANDS_AWAY;
+    return VS_OPERANDS_HERE;
+}
+
+/* ---- memory that is named ---- */
+
+bool vs_operands_at(uint64_t address, uint64_t size)
+{
+    return address != 0 && vs_away_touches(address, size);
+}
+
+bool vs_operands_ranges(const CUdeviceptr *list, const size_t *size, size_t count)
+{
+    bool away = false;
+    for (size_t i = 0; list != NULL && size != NULL && i < count && !away; i++)
+        away = size[i] != 0 && vs_operands_at(list[i], size[i]);
+    return away;
+}
+
+bool vs_operands_copy(uint64_t to, uint64_t from, uint64_t size)
+{
+    return size != 0 && (vs_operands_at(to, size) || vs_operands_at(from, size));
+}
+
+bool vs_operands_copies(const CUdeviceptr *to, const CUdeviceptr *from, const size_t *size, size_t count)
+{
+    return vs_operands_ranges(to, size, count) || vs_operands_ranges(from, size, count);
+}
+
+/* Slices of rows: as many as a copy moves, and as they lie on one side of it. */
+struct box {
+    uint64_t begin; /* 0: no memory that has an address here */
+    size_t width, rows, slices;
+    size_t pitch, height; /* bytes of a row, rows of a slice */
+};
+
+/* From the first byte to behind the last; neighbours that lie between rows count as well. */
+static bool box_away(const struct box *b)
+{
+    if (b->begin == 0 || b->width == 0 || b->rows == 0 || b->slices == 0)
+        return false;
+    size_t height = b->slices > 1 ? b->height : 0;
+    return vs_operands_at(b->begin, b->pitch * (height * (b->slices - 1) + b->rows - 1) + b->width);
+}
+
+#define HAS_ADDRESS(type) ((type) == CU_MEMORYTYPE_DEVICE || (type) == CU_MEMORYTYPE_UNIFIED)
+/* Whether the END (src, dst) of the copy C is away, of which Z slices of HEIGHT rows lie before it. */
+#define END_AWAY(c, end, z, height_, depth)                                                                  \
+    box_away(&(struct box){HAS_ADDRESS((c)->end##MemoryType)                                                 \
+                               ? (c)->end##Device + (c)->end##XInBytes +                                     \
+                                     (c)->end##Pitch * ((c)->end##Y + (height_) * (z))                       \
+                               : 0,                                                                          \
+                           (c)->WidthInBytes, (c)->Height, depth, (c)->end##Pitch, height_})
+
+bool vs_operands_copy_2d(const CUDA_MEMCPY2D *c)
+{
+    return c != NULL && (END_AWAY(c, src, 0, 0, 1) || END_AWAY(c, dst, 0, 0, 1));
+}
+
+bool vs_operands_copy_3d(const CUDA_MEMCPY3D *c)
+{
+    return c != NULL && (END_AWAY(c, src, c->srcZ, c->srcHeight, c->Depth) ||
+                         END_AWAY(c, dst, c->dstZ, c->dstHeight, c->Depth));
+}
+
+bool vs_operands_copy_peer(const CUDA_MEMCPY3D_PEER *c)
+{
+    return c != NULL && (END_AWAY(c, src, c->srcZ, c->srcHeight, c->Depth) ||
+                         END_AWAY(c, dst, c->dstZ, c->dstHeight, c->Depth));
+}
+
+bool vs_operands_fill_node(const CUDA_MEMSET_NODE_PARAMS *p)
+{
+    return p != NULL && box_away(&(struct box){p->dst, p->width * p->elementSize, p->height, 1, p->pitch, 0});
+}
+
+/* A kernel's parameters are looked at when its graph is launched. */
+bool vs_operands_node(const CUgraphNodeParams *p)
+{
+    switch (p != NULL ? (int)p->type : CU_GRAPH_NODE_TYPE_EMPTY) {
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        return vs_operands_copy_3d(&p->memcpy.copyParams);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        return box_away(&(struct box){p->memset.dst, p->memset.width * p->memset.elementSize,
+                                      p->memset.height, 1, p->memset.pitch, 0});
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool word_away(const CUstreamBatchMemOpParams *p)
+{
+    switch ((int)p->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        return vs_operands_at(p->waitValue.address, p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ? 4 : 8);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return vs_operands_at(p->writeValue.address, p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ? 4 : 8);
+    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+    case CU_STREAM_MEM_OP_BARRIER:
+        return false;
+    default: /* what later drivers have */
+        return true;
+    }
+}
+
+bool vs_operands_words(const CUstreamBatchMemOpParams *list, size_t count)
+{
+    bool away = false;
+    for (size_t i = 0; list != NULL && i < count && !away; i++)
+        away = word_away(&list[i]);
+    return away;
+}

@@ -1,0 +1,591 @@
+/*
+ * test_gate_calls.c - every function that gives the device work, by the rows of driver.def: it waits while
+ * the gate is closed, passes where it touches nothing that is away, and else asks for what it needs.
+ *
+ * The driver's functions, the access ledger and who moves memory are stand-ins here; the gate is the real
+ * one, but for its wait, in whose place something happens to the gate.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+
+#include "access/kernels.h"
+#include "arena/away/away.h"
+#include "arena/away/gate.h"
+#include "arena/away/operands.h"
+#include "core/presence.h"
+#include "unit/test.h"
+
+/* ---- the driver: a function for each row, which counts its calls ---- */
+
+#define ANSWER ((CUresult)4711)
+static int calls[VS_API_END];
+
+static CUresult called(enum vs_api api)
+{
+    assert_int_equal(atomic_load(&vs_presence_mine->giving), 1); /* it is inside */
+    assert_int_equal(errno, 77);
+    calls[api]++;
+    return ANSWER;
+}
+
+#define VS_API(number, symbol, base, version, kind, shape, arguments, n, signature)                          \
+    static CUresult real_##symbol(VS_PARAMS_##n signature)                                                   \
+    {                                                                                                        \
+        return called(VS_API_##symbol);                                                                      \
+    }
+#include "trace/driver.def"
+#undef VS_API
+
+static void *const real[VS_API_END] = {
+#define VS_API(number, symbol, ...) [VS_API_##symbol] = (void *)real_##symbol,
+#include "trace/driver.def"
+#undef VS_API
+};
+
+void *vs_real_under(enum vs_api api)
+{
+    return real[api];
+}
+
+/* ---- who moves memory ---- */
+
+static struct {
+    bool away; /* whatever is asked about */
+    int asked;
+    uint64_t address[16], size[16];
+    int needed, waits;
+    enum vs_gate_state after_wait;
+    enum vs_api under_way;
+} mover;
+
+bool vs_away_touches(uint64_t address, uint64_t size)
+{
+    if (mover.asked < 16) {
+        mover.address[mover.asked] = address;
+        mover.size[mover.asked] = size;
+    }
+    mover.asked++;
+    errno = 1;
+    return mover.away;
+}
+
+/* Nobody is inside, and nothing was given yet. */
+static void assert_outside(void)
+{
+    assert_int_equal(atomic_load(&vs_presence_mine->giving), 0);
+    assert_int_equal(calls[mover.under_way], 0);
+    errno = 2;
+}
+
+void vs_away_needed(void)
+{
+    assert_outside();
+    mover.needed++;
+    vs_gate_set(VS_GATE_OPEN);
+}
+
+void __wrap_vs_gate_wait(enum vs_gate_state state);
+void __wrap_vs_gate_wait(enum vs_gate_state state)
+{
+    assert_outside();
+    assert_int_equal(state, VS_GATE_CLOSED);
+    mover.waits++;
+    vs_gate_set(mover.after_wait);
+}
+
+/* ---- the access ledger ---- */
+
+static struct {
+    bool captured, unknown, reaches, unseen;
+    uint64_t word;
+} ledger;
+static struct vs_kernel kernel;
+
+bool vs_given_captured(CUstream stream)
+{
+    return ledger.captured;
+}
+
+const struct vs_kernel *vs_given_kernel(CUfunction f)
+{
+    kernel.known = !ledger.unknown;
+    kernel.reaches = ledger.reaches;
+    return &kernel;
+}
+
+const void *vs_given_buffer(void **extra, size_t *size)
+{
+    *size = 0;
+    return NULL;
+}
+
+void vs_kernel_each(const struct vs_kernel *k, struct vs_grid grid, void *const *params, const void *buffer,
+                    size_t size, void (*see)(void *context, uint64_t word, bool map, bool sure),
+                    void *context)
+{
+    see(context, ledger.word, false, true);
+}
+
+bool vs_given_graph_each(CUgraphExec exec, void (*visit)(void *context, uint64_t word), void *context)
+{
+    visit(context, ledger.word);
+    return !ledger.unseen;
+}
+
+/* ---- a call of each, with arguments that name memory ---- */
+
+#define ADDRESS 0x7000000000ull
+static CUdeviceptr list[] = {ADDRESS, ADDRESS};
+static size_t sizes[] = {512, 512};
+static CUDA_MEMCPY2D copy_2d = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                                .srcDevice = ADDRESS,
+                                .srcPitch = 1000,
+                                .srcXInBytes = 8,
+                                .srcY = 2,
+                                .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                                .dstDevice = 2 * ADDRESS,
+                                .dstPitch = 100,
+                                .WidthInBytes = 64,
+                                .Height = 4};
+static CUDA_MEMCPY3D copy_3d = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                                .srcDevice = ADDRESS,
+                                .srcPitch = 1000,
+                                .srcHeight = 10,
+                                .srcZ = 1,
+                                .dstMemoryType = CU_MEMORYTYPE_HOST,
+                                .dstHost = list,
+                                .WidthInBytes = 64,
+                                .Height = 4,
+                                .Depth = 3};
+static CUDA_MEMCPY3D_PEER copy_peer = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                                       .srcDevice = ADDRESS,
+                                       .srcPitch = 64,
+                                       .srcHeight = 1,
+                                       .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+                                       .WidthInBytes = 64,
+                                       .Height = 1,
+                                       .Depth = 1};
+static CUDA_MEMSET_NODE_PARAMS fill = {
+    .dst = ADDRESS, .pitch = 1000, .elementSize = 4, .width = 10, .height = 3};
+static CUDA_KERNEL_NODE_PARAMS node_kernel;
+static CUDA_KERNEL_NODE_PARAMS_v1 old_node_kernel;
+static CUgraphNodeParams node = {
+    .type = CU_GRAPH_NODE_TYPE_MEMSET,
+    .memset = {.dst = ADDRESS, .pitch = 1000, .elementSize = 4, .width = 10, .height = 3}};
+static CUstreamBatchMemOpParams words[] = {
+    {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64, .address = ADDRESS}}};
+static CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_LINEAR};
+
+#define FAKE(T)                                                                                              \
+    _Generic((T){0},                                                                                         \
+        CUdeviceptr: (CUdeviceptr)ADDRESS,                                                                   \
+        size_t: (size_t)1,                                                                                   \
+        unsigned int: 1u,                                                                                    \
+        void *: (void *)list,                                                                                \
+        const void *: (const void *)list,                                                                    \
+        CUdeviceptr *: list,                                                                                 \
+        size_t *: sizes,                                                                                     \
+        const CUDA_MEMCPY2D *: &copy_2d,                                                                     \
+        const CUDA_MEMCPY3D *: &copy_3d,                                                                     \
+        const CUDA_MEMCPY3D_PEER *: &copy_peer,                                                              \
+        const CUDA_MEMSET_NODE_PARAMS *: &fill,                                                              \
+        const CUDA_KERNEL_NODE_PARAMS *: &node_kernel,                                                       \
+        const CUDA_KERNEL_NODE_PARAMS_v1 *: &old_node_kernel,                                                \
+        CUgraphNodeParams *: &node,                                                                          \
+        CUstreamBatchMemOpParams *: words,                                                                   \
+        const CUDA_RESOURCE_DESC *: &resource,                                                               \
+        default: (T){0})
+#define FAKE_1(T, a)       FAKE(T)
+#define FAKE_2(T, a, ...)  FAKE(T), FAKE_1(__VA_ARGS__)
+#define FAKE_3(T, a, ...)  FAKE(T), FAKE_2(__VA_ARGS__)
+#define FAKE_4(T, a, ...)  FAKE(T), FAKE_3(__VA_ARGS__)
+#define FAKE_5(T, a, ...)  FAKE(T), FAKE_4(__VA_ARGS__)
+#define FAKE_6(T, a, ...)  FAKE(T), FAKE_5(__VA_ARGS__)
+#define FAKE_7(T, a, ...)  FAKE(T), FAKE_6(__VA_ARGS__)
+#define FAKE_8(T, a, ...)  FAKE(T), FAKE_7(__VA_ARGS__)
+#define FAKE_9(T, a, ...)  FAKE(T), FAKE_8(__VA_ARGS__)
+#define FAKE_10(T, a, ...) FAKE(T), FAKE_9(__VA_ARGS__)
+#define FAKE_11(T, a, ...) FAKE(T), FAKE_10(__VA_ARGS__)
+#define FAKE_12(T, a, ...) FAKE(T), FAKE_11(__VA_ARGS__)
+#define FAKE_13(T, a, ...) FAKE(T), FAKE_12(__VA_ARGS__)
+#define FAKE_14(T, a, ...) FAKE(T), FAKE_13(__VA_ARGS__)
+#define FAKE_15(T, a, ...) FAKE(T), FAKE_14(__VA_ARGS__)
+#define FAKE_16(T, a, ...) FAKE(T), FAKE_15(__VA_ARGS__)
+#define ZERO_1(T, a)                                                                                         \
+    (T)                                                                                                      \
+    {                                                                                                        \
+        0                                                                                                    \
+    }
+#define ZERO_2(T, a, ...)  (T){0}, ZERO_1(__VA_ARGS__)
+#define ZERO_3(T, a, ...)  (T){0}, ZERO_2(__VA_ARGS__)
+#define ZERO_4(T, a, ...)  (T){0}, ZERO_3(__VA_ARGS__)
+#define ZERO_5(T, a, ...)  (T){0}, ZERO_4(__VA_ARGS__)
+#define ZERO_6(T, a, ...)  (T){0}, ZERO_5(__VA_ARGS__)
+#define ZERO_7(T, a, ...)  (T){0}, ZERO_6(__VA_ARGS__)
+#define ZERO_8(T, a, ...)  (T){0}, ZERO_7(__VA_ARGS__)
+#define ZERO_9(T, a, ...)  (T){0}, ZERO_8(__VA_ARGS__)
+#define ZERO_10(T, a, ...) (T){0}, ZERO_9(__VA_ARGS__)
+#define ZERO_11(T, a, ...) (T){0}, ZERO_10(__VA_ARGS__)
+#define ZERO_12(T, a, ...) (T){0}, ZERO_11(__VA_ARGS__)
+#define ZERO_13(T, a, ...) (T){0}, ZERO_12(__VA_ARGS__)
+#define ZERO_14(T, a, ...) (T){0}, ZERO_13(__VA_ARGS__)
+#define ZERO_15(T, a, ...) (T){0}, ZERO_14(__VA_ARGS__)
+#define ZERO_16(T, a, ...) (T){0}, ZERO_15(__VA_ARGS__)
+
+/* ---- the rows ---- */
+
+/* What each shape is here; a shape that nobody has looked at does not compile. */
+enum { GIVES_NONE, GIVES_NAMED, GIVES_LAUNCH };
+enum {
+    SHAPE_LAUNCH = GIVES_LAUNCH,
+    SHAPE_GRAPH_LAUNCH = GIVES_LAUNCH,
+    SHAPE_GIVEN = GIVES_NAMED,
+    SHAPE_WORK = GIVES_NAMED,
+#define NONE(shape) SHAPE_##shape = GIVES_NONE
+    NONE(INIT),
+    NONE(PROC),
+    NONE(GIVEN_ALLOC),
+    NONE(ALLOC),
+    NONE(GIVEN_FREE),
+    NONE(FREE),
+    NONE(POOL_ALLOC),
+    NONE(POOL_FREE),
+    NONE(POOL_CURRENT),
+    NONE(POOL_TRIM),
+    NONE(POOL_DESTROY),
+    NONE(POOL_IMPORT),
+    NONE(IMPORT),
+    NONE(VA_RESERVE),
+    NONE(UNDO),
+    NONE(PHYS_CREATE),
+    NONE(MAP),
+    NONE(SET_ACCESS),
+    NONE(PHYS_RETAIN),
+    NONE(GRAPH_ALLOC_NODE),
+    NONE(GRAPH_FREE_NODE),
+    NONE(GRAPH_NODE),
+    NONE(GRAPH_INSTANTIATE),
+    NONE(GRAPH_UPLOAD),
+    NONE(GRAPH_EXEC_DESTROY),
+    NONE(GRAPH_UPDATE),
+    NONE(GRAPH_TRIM),
+    NONE(MAP_ARRAYS),
+    NONE(GRAPHICS_MAP),
+    NONE(GRAPHICS_UNMAP),
+    NONE(MULTICAST_CREATE),
+    NONE(MULTICAST_BIND),
+    NONE(MULTICAST_UNBIND),
+    NONE(CONTEXT_CREATE),
+    NONE(CONTEXT_DESTROY),
+    NONE(PRIMARY),
+    NONE(PRIMARY_RESET),
+    NONE(GREEN_CREATE),
+    NONE(GREEN_DESTROY),
+    NONE(LIMIT),
+    NONE(MODULE_LOAD),
+    NONE(MODULE_UNLOAD),
+    NONE(COST),
+    NONE(KERNEL_FUNCTION),
+    NONE(MODULE_FUNCTION),
+    NONE(LIBRARY_KERNEL),
+    NONE(STREAM_CREATE),
+    NONE(STREAM_DESTROY),
+    NONE(CAPTURE),
+    NONE(PASS),
+    NONE(TEXTURE)
+};
+
+static void *stand_in(enum vs_api api)
+{
+    for (const struct vs_stand_in *row = vs_stand_ins_gate; row->function != NULL; row++)
+        if (row->api == api)
+            return row->function;
+    return NULL;
+}
+
+/* The call by the stand-in, with what names memory and with nothing. */
+#define VS_API(number, symbol, base, version, kind, shape, arguments, n, signature)                          \
+    static CUresult call_##symbol(bool named)                                                                \
+    {                                                                                                        \
+        CUresult (*gate)(VS_PARAMS_##n signature) = stand_in(VS_API_##symbol);                               \
+        return named ? gate(FAKE_##n signature) : gate(ZERO_##n signature);                                  \
+    }
+#include "trace/driver.def"
+#undef VS_API
+
+static const struct row {
+    enum vs_api api;
+    int gives;
+    const char *symbol, *arguments;
+    CUresult (*call)(bool named);
+} rows[] = {
+#define VS_API(number, symbol, base, version, kind, shape, arguments, n, signature)                          \
+    {VS_API_##symbol, SHAPE_##shape, #symbol, #arguments, call_##symbol},
+#include "trace/driver.def"
+#undef VS_API
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+/* Whether nobody can know what the row's call touches. */
+static bool is_unseen(const struct row *r)
+{
+    return strstr(r->arguments, "unseen") != NULL || strstr(r->arguments, "reaching") != NULL ||
+           strstr(r->arguments, "node_graph") != NULL;
+}
+
+/* Whether a later launch is looked at instead. */
+static bool is_later(const struct row *r)
+{
+    return strstr(r->arguments, "given_map") != NULL || strstr(r->arguments, "node_kernel") != NULL;
+}
+
+static void begin(enum vs_gate_state state)
+{
+    memset(&mover, 0, sizeof mover);
+    memset(&ledger, 0, sizeof ledger);
+    memset(calls, 0, sizeof calls);
+    ledger.word = ADDRESS;
+    atomic_store(&vs_hot.access, 1);
+    if (vs_presence_mine == NULL)
+        vs_presence_claim();
+    vs_gate_set(state);
+}
+
+/* The call is made once, with its own result, and has left. */
+static void make(const struct row *r, bool named)
+{
+    mover.under_way = r->api;
+    errno = 77;
+    CUresult got = r->call(named);
+    if (got != ANSWER || calls[r->api] != 1 || errno != 77)
+        fail_msg("%s: %d calls, answer %d, errno %d", r->symbol, calls[r->api], (int)got, errno);
+    assert_int_equal(atomic_load(&vs_presence_mine->giving), 0);
+}
+
+static void expect(const struct row *r, int waits, int needed)
+{
+    if (mover.waits != waits || mover.needed != needed)
+        fail_msg("%s: waits %d times, needs %d times", r->symbol, mover.waits, mover.needed);
+}
+
+#define EACH_GATED(r)                                                                                        \
+    for (const struct row *r = rows; r < rows + ROWS; r++)                                                   \
+        if (r->gives != GIVES_NONE)
+
+TEST(every_row_that_gives_work_has_its_function_and_no_other)
+{
+    unsigned gated = 0, there = 0;
+    EACH_GATED(r)
+    {
+        gated++;
+        if (stand_in(r->api) == NULL)
+            fail_msg("%s has none", r->symbol);
+    }
+    for (const struct vs_stand_in *row = vs_stand_ins_gate; row->function != NULL; row++)
+        there++;
+    assert_int_equal(there, gated + 6); /* textures */
+    assert_true(gated > 130);
+}
+
+TEST(an_open_gate_asks_nothing)
+{
+    EACH_GATED(r)
+    {
+        begin(VS_GATE_OPEN);
+        mover.away = true;
+        make(r, true);
+        expect(r, 0, 0);
+        assert_int_equal(mover.asked, 0);
+    }
+}
+
+TEST(every_function_waits_while_the_gate_is_closed)
+{
+    EACH_GATED(r)
+    {
+        begin(VS_GATE_CLOSED);
+        make(r, true);
+        expect(r, 1, 0);
+        assert_int_equal(mover.asked, 0); /* while memory moves nothing is known */
+    }
+}
+
+TEST(what_touches_nothing_that_is_away_passes)
+{
+    EACH_GATED(r)
+    {
+        begin(VS_GATE_CHECKED);
+        make(r, true);
+        expect(r, 0, is_unseen(r));
+        if (!is_unseen(r) && !is_later(r) && mover.asked == 0)
+            fail_msg("%s: nothing was asked about", r->symbol);
+        for (int i = 0; i < mover.asked && i < 16; i++)
+            assert_true(mover.address[i] >= 4096);
+    }
+}
+
+TEST(what_touches_something_that_is_away_needs_it)
+{
+    EACH_GATED(r)
+    {
+        begin(VS_GATE_CHECKED);
+        mover.away = true;
+        make(r, true);
+        expect(r, 0, !is_later(r));
+    }
+}
+
+TEST(what_was_closed_is_looked_at_again_once_it_is_not)
+{
+    EACH_GATED(r)
+    {
+        begin(VS_GATE_CLOSED);
+        mover.after_wait = VS_GATE_CHECKED;
+        mover.away = true;
+        make(r, true);
+        expect(r, 1, !is_later(r));
+    }
+}
+
+/* The driver says what is wrong with them. */
+TEST(calls_without_arguments_reach_the_driver)
+{
+    EACH_GATED(r)
+    {
+        begin(VS_GATE_CHECKED);
+        ledger.word = 0;
+        make(r, false);
+        expect(r, 0, is_unseen(r));
+    }
+}
+
+TEST(a_captured_launch_passes_a_closed_gate_and_a_captured_copy_does_not)
+{
+    EACH_GATED(r)
+    {
+        begin(VS_GATE_CLOSED);
+        ledger.captured = true;
+        make(r, true);
+        expect(r, r->gives == GIVES_LAUNCH ? 0 : 1, 0);
+    }
+}
+
+/* ---- what is known of launches ---- */
+
+static int needs_of(const char *symbol)
+{
+    int needed = 0;
+    EACH_GATED(r)
+    {
+        if (strcmp(r->symbol, symbol) == 0) {
+            make(r, true);
+            needed = mover.needed;
+        }
+    }
+    return needed;
+}
+
+TEST(a_kernel_that_is_not_known_needs_all)
+{
+    begin(VS_GATE_CHECKED);
+    ledger.unknown = true;
+    assert_int_equal(needs_of("cuLaunchKernel"), 1);
+    begin(VS_GATE_CHECKED);
+    ledger.reaches = true;
+    assert_int_equal(needs_of("cuLaunchKernelEx_ptsz"), 1);
+    begin(VS_GATE_CHECKED);
+    ledger.unseen = true;
+    assert_int_equal(needs_of("cuGraphLaunch"), 1);
+}
+
+TEST(without_the_access_ledger_no_launch_is_known_and_copies_are)
+{
+    begin(VS_GATE_CHECKED);
+    atomic_store(&vs_hot.access, 0);
+    assert_int_equal(needs_of("cuLaunchCooperativeKernel"), 1);
+    begin(VS_GATE_CHECKED);
+    atomic_store(&vs_hot.access, 0);
+    assert_int_equal(needs_of("cuGraphLaunch_ptsz"), 1);
+    begin(VS_GATE_CHECKED);
+    atomic_store(&vs_hot.access, 0);
+    assert_int_equal(needs_of("cuMemcpyAsync"), 0);
+}
+
+/* ---- what exactly is asked about ---- */
+
+static void asked(int nth, uint64_t address, uint64_t size)
+{
+    assert_true(mover.asked > nth);
+    assert_int_equal(mover.address[nth], address);
+    assert_int_equal(mover.size[nth], size);
+}
+
+TEST(rows_are_asked_about_from_the_first_byte_to_the_last)
+{
+    begin(VS_GATE_CHECKED);
+    needs_of("cuMemcpy2DAsync_v2");
+    asked(0, ADDRESS + 8 + 2 * 1000, 3 * 1000 + 64);
+    asked(1, 2 * ADDRESS, 3 * 100 + 64);
+    begin(VS_GATE_CHECKED);
+    needs_of("cuMemcpy3D_v2");
+    asked(0, ADDRESS + 10 * 1000, 2 * 10 * 1000 + 3 * 1000 + 64);
+    assert_int_equal(mover.asked, 1); /* the other side is the host's */
+    begin(VS_GATE_CHECKED);
+    needs_of("cuMemcpy3DPeer");
+    asked(0, ADDRESS, 64);
+    assert_int_equal(mover.asked, 1); /* the other side is an array */
+}
+
+TEST(fills_and_words_are_asked_about_to_the_byte)
+{
+    begin(VS_GATE_CHECKED);
+    needs_of("cuGraphExecMemsetNodeSetParams");
+    asked(0, ADDRESS, 2 * 1000 + 40);
+    begin(VS_GATE_CHECKED);
+    needs_of("cuGraphExecNodeSetParams");
+    asked(0, ADDRESS, 2 * 1000 + 40);
+    begin(VS_GATE_CHECKED);
+    needs_of("cuMemsetD32Async");
+    asked(0, ADDRESS, 4);
+    begin(VS_GATE_CHECKED);
+    needs_of("cuStreamWaitValue32");
+    asked(0, ADDRESS, 4);
+    begin(VS_GATE_CHECKED);
+    needs_of("cuStreamBatchMemOp_v2");
+    asked(0, ADDRESS, 8);
+    begin(VS_GATE_CHECKED);
+    needs_of("cuMemPrefetchBatchAsync");
+    asked(0, ADDRESS, 512);
+}
+
+/* ---- textures; the last, because one is never forgotten ---- */
+
+static void make_texture(CUresourcetype type)
+{
+    CUresult (*create)(CUtexObject *, const CUDA_RESOURCE_DESC *, const CUDA_TEXTURE_DESC *,
+                       const CUDA_RESOURCE_VIEW_DESC *) = stand_in(VS_API_cuTexObjectCreate);
+    CUDA_RESOURCE_DESC made = {.resType = type};
+    atomic_store(&vs_presence_mine->giving, 1); /* `called` wants it: the call does not enter */
+    errno = 77;
+    assert_int_equal(create(NULL, &made, NULL, NULL), ANSWER);
+    atomic_store(&vs_presence_mine->giving, 0);
+}
+
+TEST(once_there_is_a_texture_over_linear_memory_no_launch_is_known)
+{
+    begin(VS_GATE_OPEN);
+    make_texture(CU_RESOURCE_TYPE_ARRAY);
+    vs_gate_set(VS_GATE_CHECKED);
+    assert_int_equal(needs_of("cuLaunchKernel"), 0);
+    begin(VS_GATE_OPEN);
+    make_texture(CU_RESOURCE_TYPE_PITCH2D);
+    vs_gate_set(VS_GATE_CHECKED);
+    assert_int_equal(needs_of("cuLaunchKernel"), 1);
+    begin(VS_GATE_CHECKED);
+    assert_int_equal(needs_of("cuGraphLaunch"), 1);
+}
+
+int main(void)
+{
+    return run_all_tests(NULL, NULL);
+}
