@@ -290,33 +290,50 @@ void vs_use_memory(const struct vs_use *u, uint64_t address, uint64_t size)
 
 /* ---- addresses in memory ---- */
 
-/* Records the addresses among SIZE bytes at FROM; false: they cannot be read.  They are read by a system
- * call, because it may be device memory or unmapped by now. */
-static bool store(const char *from, uint64_t size)
+/* By a system call, because it may be device memory or unmapped by now. */
+bool vs_use_read(const void *from, uint64_t size, void (*see)(void *context, uint64_t word), void *context)
 {
     uint64_t words[512], left = size < VS_USE_STORED_MAX ? size : VS_USE_STORED_MAX;
-    struct vs_use_batch b;
-    vs_use_batch_begin(&b);
+    const char *at = from;
+    struct vs_pages_span bounds = vs_pages_now();
     while (left >= sizeof *words) {
         size_t want = left < sizeof words ? left / sizeof *words * sizeof *words : sizeof words;
-        struct iovec to = {words, want}, there = {(void *)(uintptr_t)from, want};
+        struct iovec to = {words, want}, there = {(void *)(uintptr_t)at, want};
         /* the last argument lies on the stack, where of an int's 64 bits clang sets 32 */
         if (syscall(SYS_process_vm_readv, getpid(), &to, 1ul, &there, 1ul, 0ul) != (long)want)
             return false;
-        for (size_t i = 0; i < want / sizeof *words; i++) {
-            b.word[b.n] = words[i];
-            b.n += vs_pages_within(b.span, words[i]) && vs_pages_may(words[i]);
-            if (b.n == VS_USE_BATCH) {
-                give(&(struct vs_use){0}, VS_USE_STORED, b.word, b.n);
-                b.n = 0;
-            }
-        }
-        from += want;
+        for (size_t i = 0; i < want / sizeof *words; i++)
+            if (vs_pages_within(bounds, words[i]) && vs_pages_may(words[i]))
+                see(context, words[i]);
+        at += want;
         left -= want;
     }
-    if (b.n != 0)
-        give(&(struct vs_use){0}, VS_USE_STORED, b.word, b.n);
     return true;
+}
+
+static void flush_stored(struct vs_use_batch *b)
+{
+    if (b->n != 0)
+        give(&(struct vs_use){0}, VS_USE_STORED, b->word, b->n);
+    b->n = 0;
+}
+
+static void put_stored(void *batch, uint64_t word)
+{
+    struct vs_use_batch *b = batch;
+    b->word[b->n++] = word;
+    if (b->n == VS_USE_BATCH)
+        flush_stored(b);
+}
+
+/* Records the addresses among SIZE bytes at FROM; false: they cannot be read. */
+static bool store(const void *from, uint64_t size)
+{
+    struct vs_use_batch b;
+    b.n = 0;
+    bool read = vs_use_read(from, size, put_stored, &b);
+    flush_stored(&b);
+    return read;
 }
 
 void vs_use_stored(const void *from, uint64_t size)

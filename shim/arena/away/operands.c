@@ -16,11 +16,18 @@
 #include "away.h"
 
 static _Atomic bool textures; /* any was made */
+static _Atomic bool reached;  /* as vs_operands_reached has it */
 
 void vs_operands_texture(void)
 {
     /* relaxed: a program that uses a texture in another thread orders the two itself */
     atomic_store_explicit(&textures, true, memory_order_relaxed);
+}
+
+void vs_operands_reached(bool so)
+{
+    /* relaxed: the gate's state, which is changed after it, publishes it */
+    atomic_store_explicit(&reached, so, memory_order_relaxed);
 }
 
 /* ---- launches ---- */
@@ -39,7 +46,8 @@ static void look_at_parameter(void *away, uint64_t word, bool map, bool sure)
 /* Whether a launch's parameters say all that it touches. */
 static bool are_looked_at(void)
 {
-    return vs_access_on() && !atomic_load_explicit(&textures, memory_order_relaxed);
+    return vs_access_on() && !atomic_load_explicit(&textures, memory_order_relaxed) &&
+           !atomic_load_explicit(&reached, memory_order_relaxed);
 }
 
 static bool kernel_away(CUfunction f, struct vs_grid grid, void **params, void **extra)
@@ -88,14 +96,27 @@ bool vs_operands_ranges(const CUdeviceptr *list, const size_t *size, size_t coun
     return away;
 }
 
+/* Whether an address of what is away is among SIZE bytes that are copied FROM somewhere.  What cannot be read
+ * is device memory. */
+static bool stores_away(uint64_t from, uint64_t size)
+{
+    bool away = false;
+    if (from != 0 && vs_access_on())
+        vs_use_read((const void *)(uintptr_t)from, size, look, &away);
+    return away;
+}
+
 bool vs_operands_copy(uint64_t to, uint64_t from, uint64_t size)
 {
-    return size != 0 && (vs_operands_at(to, size) || vs_operands_at(from, size));
+    return size != 0 && (vs_operands_at(to, size) || vs_operands_at(from, size) || stores_away(from, size));
 }
 
 bool vs_operands_copies(const CUdeviceptr *to, const CUdeviceptr *from, const size_t *size, size_t count)
 {
-    return vs_operands_ranges(to, size, count) || vs_operands_ranges(from, size, count);
+    bool away = false;
+    for (size_t i = 0; to != NULL && from != NULL && size != NULL && i < count && !away; i++)
+        away = vs_operands_copy(to[i], from[i], size[i]);
+    return away;
 }
 
 /* Slices of rows: as many as a copy moves, and as they lie on one side of it. */

@@ -35,5 +35,8 @@ bool vs_operands_words(const CUstreamBatchMemOpParams *list, size_t count);
 
 /* A texture over linear memory is made: from then on any kernel may read that memory, without its address. */
 void vs_operands_texture(void);
+/* To be said before the gate is set to CHECKED: whether kernels may reach something that is away by an
+ * address in memory (VS_ACCESS_STORED in trace/access.h).  No launch is known then. */
+void vs_operands_reached(bool so);
 
 #endif

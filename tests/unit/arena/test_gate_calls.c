@@ -50,7 +50,8 @@ void *vs_real_under(enum vs_api api)
 /* ---- who moves memory ---- */
 
 static struct {
-    bool away; /* whatever is asked about */
+    bool away;           /* whatever is asked about */
+    uint64_t away_block; /* or what begins here */
     int asked;
     uint64_t address[16], size[16];
     int needed, waits;
@@ -66,7 +67,7 @@ bool vs_away_touches(uint64_t address, uint64_t size)
     }
     mover.asked++;
     errno = 1;
-    return mover.away;
+    return mover.away || (mover.away_block != 0 && address == mover.away_block);
 }
 
 /* Nobody is inside, and nothing was given yet. */
@@ -124,6 +125,17 @@ void vs_kernel_each(const struct vs_kernel *k, struct vs_grid grid, void *const 
                     void *context)
 {
     see(context, ledger.word, false, true);
+}
+
+/* What is read of the host's memory: so many words, from the start. */
+static uint64_t stored[4];
+
+bool vs_use_read(const void *from, uint64_t size, void (*see)(void *context, uint64_t word), void *context)
+{
+    for (uint64_t i = 0; from == stored && i < size / sizeof *stored; i++)
+        if (stored[i] != 0)
+            see(context, stored[i]);
+    return from == stored;
 }
 
 bool vs_given_graph_each(CUgraphExec exec, void (*visit)(void *context, uint64_t word), void *context)
@@ -511,6 +523,20 @@ TEST(without_the_access_ledger_no_launch_is_known_and_copies_are)
     assert_int_equal(needs_of("cuMemcpyAsync"), 0);
 }
 
+TEST(a_block_that_memory_leads_to_makes_all_launches_unknown)
+{
+    begin(VS_GATE_CHECKED);
+    vs_operands_reached(true);
+    assert_int_equal(needs_of("cuLaunchKernel"), 1);
+    begin(VS_GATE_CHECKED);
+    assert_int_equal(needs_of("cuGraphLaunch"), 1);
+    begin(VS_GATE_CHECKED);
+    assert_int_equal(needs_of("cuMemcpyAsync"), 0);
+    vs_operands_reached(false);
+    begin(VS_GATE_CHECKED);
+    assert_int_equal(needs_of("cuLaunchKernel"), 0);
+}
+
 /* ---- what exactly is asked about ---- */
 
 static void asked(int nth, uint64_t address, uint64_t size)
@@ -556,6 +582,20 @@ TEST(fills_and_words_are_asked_about_to_the_byte)
     begin(VS_GATE_CHECKED);
     needs_of("cuMemPrefetchBatchAsync");
     asked(0, ADDRESS, 512);
+}
+
+TEST(addresses_among_copied_bytes_are_asked_about)
+{
+    begin(VS_GATE_CHECKED);
+    stored[2] = 3 * ADDRESS;
+    assert_false(vs_operands_copy(ADDRESS, (uintptr_t)stored, sizeof stored));
+    assert_int_equal(mover.asked, 3);
+    asked(2, 3 * ADDRESS, 0);
+    mover.away_block = 3 * ADDRESS;
+    assert_true(vs_operands_copy(ADDRESS, (uintptr_t)stored, sizeof stored));
+    assert_false(vs_operands_copy(ADDRESS, (uintptr_t)stored, 2 * sizeof *stored));
+    atomic_store(&vs_hot.access, 0); /* no launch is known then */
+    assert_false(vs_operands_copy(ADDRESS, (uintptr_t)stored, sizeof stored));
 }
 
 /* ---- textures; the last, because one is never forgotten ---- */
