@@ -7,10 +7,11 @@
  * such a shape has its function here without another line.
  *
  * Functions without one: those with 32-bit addresses, where nothing lies; those that only move between arrays
- * and the host; those that reserve, map or query (arena/cuda/queries.c); the making of a graph out of nodes
- * that are gated themselves.  What reads device memory without a call of the driver's cannot be held back,
- * since nobody sees it: mappings for the host (GDRCopy), adapters that have registered memory (GPUDirect
- * RDMA), other processes and devices.  Who moves memory has to leave such memory where it is.
+ * and the host; those that reserve, map or query (arena/cuda/queries.c).  The making of a graph is gated as
+ * work is: the driver looks there what kind of memory its copies and fills are about.  What reads device
+ * memory without a call of the driver's cannot be held back, since nobody sees it: mappings for the host
+ * (GDRCopy), adapters that have registered memory (GPUDirect RDMA), other processes and devices.  Who moves
+ * memory has to leave such memory where it is.
  */
 #include <errno.h>
 
@@ -54,6 +55,8 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
 #define GIVEN_GRAPH_LAUNCH(exec, stream)             vs_operands_graph(seen, exec, stream)
 #define GIVEN_GIVEN(see)                             NAMED(see)
 #define GIVEN_WORK(touched)                          NAMED(touched)
+#define GIVEN_NODE(graph, params)                    NAMED(vs_operands_node(params))
+#define GIVEN_NODES                                  NAMED(true)
 
 /* Those that tell the access ledger (hooks/given.h). */
 #define vs_given_copy(api, stream, to, from, size, kinds)   vs_operands_copy(to, from, size)
@@ -76,6 +79,7 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
 #define vs_work_words(list, count)         vs_operands_words(list, count)
 #define vs_work_copy_3d(copy)              vs_operands_copy_3d(copy)
 #define vs_work_fill_node(params)          vs_operands_fill_node(params)
+#define vs_work_node(params)               vs_operands_node(params)
 #define vs_work_unseen()                   true
 
 /* ---- the functions ---- */
@@ -95,6 +99,8 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
     GATED(symbol, n, signature, kind, GIVEN_GRAPH_LAUNCH arguments)
 #define SEES(symbol, n, signature, kind, arguments)  GATED(symbol, n, signature, kind, GIVEN_GIVEN arguments)
 #define WORKS(symbol, n, signature, kind, arguments) GATED(symbol, n, signature, kind, GIVEN_WORK arguments)
+#define NODE(symbol, n, signature, kind, arguments)  GATED(symbol, n, signature, kind, GIVEN_NODE arguments)
+#define NODES(symbol, n, signature, kind, arguments) GATED(symbol, n, signature, kind, GIVEN_NODES)
 /* Not held up: it gives no work. */
 #define TEXTURE(symbol, n, signature, kind, of_memory)                                                       \
     static CUresult gate_##symbol(VS_PARAMS_##n signature)                                                   \
@@ -106,15 +112,18 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
 #define NOTHING(symbol, n, signature, kind, arguments)
 
 /* Of a row of the shape S the macro that KIND_S names; NOTHING if there is none. */
-#define KIND_LAUNCH       ~, LAUNCH,
-#define KIND_GRAPH_LAUNCH ~, GRAPH,
-#define KIND_GIVEN        ~, SEES,
-#define KIND_WORK         ~, WORKS,
-#define KIND_TEXTURE      ~, TEXTURE,
-#define SECOND(a, b, ...) b
-#define PICK(...)         SECOND(__VA_ARGS__, NOTHING, ~)
-#define PICKED(pick, ...) pick(__VA_ARGS__)
-#define EACH(pick, ...)   PICKED(pick, __VA_ARGS__)
+#define KIND_LAUNCH            ~, LAUNCH,
+#define KIND_GRAPH_LAUNCH      ~, GRAPH,
+#define KIND_GIVEN             ~, SEES,
+#define KIND_WORK              ~, WORKS,
+#define KIND_GRAPH_NODE        ~, NODE,
+#define KIND_GRAPH_INSTANTIATE ~, NODES,
+#define KIND_GRAPH_UPDATE      ~, NODES,
+#define KIND_TEXTURE           ~, TEXTURE,
+#define SECOND(a, b, ...)      b
+#define PICK(...)              SECOND(__VA_ARGS__, NOTHING, ~)
+#define PICKED(pick, ...)      pick(__VA_ARGS__)
+#define EACH(pick, ...)        PICKED(pick, __VA_ARGS__)
 
 #define VS_API(number, symbol, base, version, kind, shape, shape_args, n, signature)                         \
     EACH(PICK(KIND_##shape), symbol, n, signature, kind, shape_args)
@@ -125,11 +134,15 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
 #undef GRAPH
 #undef SEES
 #undef WORKS
+#undef NODE
+#undef NODES
 #undef TEXTURE
 #define LAUNCH(symbol, ...)  {VS_API_##symbol, (void *)gate_##symbol},
 #define GRAPH(symbol, ...)   LAUNCH(symbol)
 #define SEES(symbol, ...)    LAUNCH(symbol)
 #define WORKS(symbol, ...)   LAUNCH(symbol)
+#define NODE(symbol, ...)    LAUNCH(symbol)
+#define NODES(symbol, ...)   LAUNCH(symbol)
 #define TEXTURE(symbol, ...) LAUNCH(symbol)
 const struct vs_stand_in vs_stand_ins_gate[] = {
 #define VS_API(number, symbol, base, version, kind, shape, shape_args, n, signature)                         \
