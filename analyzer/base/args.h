@@ -125,8 +125,9 @@ static inline int exit_worse(int a, int b)
  */
 extern const struct command command_run, command_wrap, command_report, command_peak, command_waste,
     command_diff, command_check, command_plot, command_view, command_export, command_import, command_merge,
-    command_whatif, command_estimate, command_sweep, command_fit, command_top, command_recover,
-    command_doctor, command_mcp, command_demo, command_explain, command_completions;
+    command_whatif, command_estimate, command_sweep, command_fit, command_top, command_suspend,
+    command_resume, command_recover, command_doctor, command_mcp, command_demo, command_explain,
+    command_completions;
 extern const struct command *const vramscope_commands[];
 
 #endif

@@ -8,13 +8,19 @@
 #include "base/page.h"
 #include "read/guard.h"
 
-const struct command *const vramscope_commands[] = {
-    &command_run,      &command_wrap,    &command_fit,         &command_report,
-    &command_peak,     &command_waste,   &command_diff,        &command_check,
-    &command_plot,     &command_view,    &command_export,      &command_whatif,
-    &command_estimate, &command_sweep,   &command_import,      &command_merge,
-    &command_top,      &command_mcp,     &command_recover,     &command_doctor,
-    &command_demo,     &command_explain, &command_completions, NULL};
+const struct command *const vramscope_commands[] = {&command_run,         &command_wrap,
+                                                    &command_fit,         &command_report,
+                                                    &command_peak,        &command_waste,
+                                                    &command_diff,        &command_check,
+                                                    &command_plot,        &command_view,
+                                                    &command_export,      &command_whatif,
+                                                    &command_estimate,    &command_sweep,
+                                                    &command_import,      &command_merge,
+                                                    &command_top,         &command_suspend,
+                                                    &command_resume,      &command_mcp,
+                                                    &command_recover,     &command_doctor,
+                                                    &command_demo,        &command_explain,
+                                                    &command_completions, NULL};
 
 enum { COMMANDS = sizeof vramscope_commands / sizeof *vramscope_commands - 1 };
 

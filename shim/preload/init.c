@@ -87,7 +87,8 @@ static void put_together(void)
                                          .prepare = vs_stack_prepare,
                                          .round = vs_stack_refresh,
                                          .second_thread = vs_sampler_run,
-                                         .last_look = vs_sampler_last_look};
+                                         .last_look = vs_sampler_last_look,
+                                         .control = vs_suppliers.control}; /* until a provider has one */
     vs_torch_rebind = vs_rebind_object;
     vs_pool_seen = vs_caller_pool;
     vs_sampler_init((struct vs_sampler_driver){vs_cuda_current, vs_cuda_used_bytes});
@@ -142,16 +143,26 @@ const struct vs_provider *vs_arena_provider(bool serves)
 }
 #endif
 
+static const struct vs_provider *provider; /* NULL: this build has none */
+
+static void control(const struct vs_control_request *request, const struct vs_control_block *blocks,
+                    size_t count, struct vs_control_answer *answer)
+{
+    provider->carry_out(request, blocks, count, true, answer);
+}
+
 static void install_provider(void)
 {
     bool serves = vs_options.allocator == VS_ALLOCATOR_ARENA;
-    const struct vs_provider *provider = vs_arena_provider(serves);
+    provider = vs_arena_provider(serves);
     if (provider != NULL)
         vs_provide(provider);
     else if (serves)
         vs_options_lack("VRAMSCOPE_ALLOCATOR", "arena", "the arena is not in this build of vramscope");
     if (provider != NULL && serves)
         vs_record_at_exit = vs_provided_last;
+    if (provider != NULL && provider->carry_out != NULL)
+        vs_suppliers.control = control;
 }
 
 /* Exit handlers run last in, first out, and ours goes in before the loader registers the run of all

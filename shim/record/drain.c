@@ -5,6 +5,7 @@
  *          the suppliers' work of a round, such as noting newly loaded objects
  *          drain until nothing is left
  *          sample the host's memory
+ *          look for a request of another process (control.c)
  *
  * The thread has all signals blocked, is marked internal (hooks pass through) and detached.  When the
  * database can't be written it reports that once, keeps all events in the journal and tries again with
@@ -360,6 +361,7 @@ static void run_rounds(struct drain *d)
     while (!atomic_load_explicit(&d->r->stop, memory_order_acquire)) {
         uint32_t seen = atomic_load_explicit(&d->r->nudge, memory_order_acquire);
         long moved = one_round(d);
+        vs_control_round(d->r, d->j, d->writer);
         if (atomic_load(&d->r->cut_short))
             return;
         if (alone(d, moved)) {
@@ -405,8 +407,7 @@ static void *drain_main(void *arg)
     return NULL;
 }
 
-/* Signals are blocked here already (vs_signal_mask), which the thread inherits. */
-static int create_thread(struct vs_recording *r, void *(*function)(void *), void *argument)
+int vs_record_thread(struct vs_recording *r, void *(*function)(void *), void *argument)
 {
     pthread_attr_t attr;
     pthread_t thread;
@@ -429,8 +430,8 @@ void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t
     r->pid = getpid();
     atomic_store(&r->writing, 1); /* the drain's thread has it or, without one, the thread that finishes */
     /* The keeper's thread first: the drain's thread must know whether it may be the last one. */
-    atomic_store(&r->keeper, create_thread(r, vs_keeper_main, r) == 0);
-    int err = create_thread(r, drain_main, &drain);
+    atomic_store(&r->keeper, vs_record_thread(r, vs_keeper_main, r) == 0);
+    int err = vs_record_thread(r, drain_main, &drain);
     atomic_store(&r->has_thread, err == 0);
     if (err) {
         vs_keeper_end(r);

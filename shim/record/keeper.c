@@ -2,7 +2,7 @@
  * keeper.c - the second thread of a recording, beside the drain's, which has a table of descriptors of its
  * own: were that one the last thread of the process, the host's output could not be written at exit.  So this
  * one shares the host's table and ends last; until then it runs the suppliers' function that takes samples
- * (sample/).
+ * (sample/), and starts the threads of requests (control.c).
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -22,9 +22,9 @@
 
 static void wait_for_the_end(struct vs_recording *r)
 {
-    uint32_t look;
-    while ((look = atomic_load_explicit(&r->look, memory_order_acquire)) != VS_LOOK_END)
-        syscall(SYS_futex, &r->look, FUTEX_WAIT_PRIVATE, look, NULL, NULL, 0);
+    for (uint32_t rung = vs_keeper_bell(r);
+         atomic_load_explicit(&r->look, memory_order_acquire) != VS_LOOK_END; rung = vs_keeper_bell(r))
+        syscall(SYS_futex, &r->bell, FUTEX_WAIT_PRIVATE, rung, NULL, NULL, 0);
 }
 
 /* The host's threads are gone.  When this thread returns as the very last one, glibc calls exit on it, which
@@ -60,6 +60,14 @@ void vs_keeper_ring(struct vs_recording *r)
     /* release: a thread that sees the new number sees the request behind it */
     atomic_fetch_add_explicit(&r->bell, 1, memory_order_release);
     syscall(SYS_futex, &r->bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+uint32_t vs_keeper_bell(struct vs_recording *r)
+{
+    /* acquire: the ring's release; what it rang for is seen behind it */
+    uint32_t rung = atomic_load_explicit(&r->bell, memory_order_acquire);
+    vs_control_begin(r);
+    return rung;
 }
 
 /* Takes the last sample if no exit handler did (main called pthread_exit).  It does not wait for a sampler

@@ -75,6 +75,9 @@ void vs_record_complete(void);
  * a second thread, and never again. */
 
 struct vs_recording;
+struct vs_control_request;
+struct vs_control_block;
+struct vs_control_answer;
 
 struct vs_suppliers {
     /* The range that an event on the calling thread belongs to; 0: none.  Called if the lines of hot.h do
@@ -100,6 +103,10 @@ struct vs_suppliers {
     /* Makes the second thread take a last sample, and waits for it a moment.  Called on a thread of the host
      * when the process begins to end, while the driver still works. */
     void (*last_look)(struct vs_recording *r);
+    /* Carries out a request of another process (trace/control.h) about these COUNT blocks, where it names
+     * roles.  Called on a thread for this one request, which may wait. */
+    void (*control)(const struct vs_control_request *request, const struct vs_control_block *blocks,
+                    size_t count, struct vs_control_answer *answer);
 };
 extern struct vs_suppliers vs_suppliers;
 

@@ -61,8 +61,9 @@ struct vs_recording {
     _Atomic uint32_t keeper;  /* the sampler's thread runs, so the drain's will not be the last one */
     _Atomic uint32_t alone;   /* the host's threads have ended: ours end too, and with them the process */
     _Atomic uint32_t nvml;    /* enum vs_nvml_state */
-    _Atomic uint32_t look;    /* enum vs_look; a futex that the sampler waits on at its end */
-    _Atomic uint32_t bell;    /* wakes the sampler; the futex that it waits on between two samples */
+    _Atomic uint32_t look;    /* enum vs_look; a futex that waits for the last sample */
+    _Atomic uint32_t bell;    /* wakes the second thread; the futex that it waits on */
+    _Atomic uint32_t control; /* how far a request of another process has come (control.c) */
     _Atomic uint64_t last_context;   /* CUcontext of the thread that waits for the last sample; 0: none */
     _Atomic uint32_t unanswered;     /* queries in a row that got no answer */
     _Atomic uint64_t query_ns;       /* total time that the host's threads have waited for answers */
@@ -113,6 +114,10 @@ void vs_drain_start(struct vs_recording *r, struct vs_journal *j, const sigset_t
 /* Writes J's events into the database and completes it, on the spot and without a thread. */
 void vs_drain_here(struct vs_recording *r, struct vs_journal *j);
 
+/* Starts a detached thread of ours, which takes itself out of r->threads at its end.  The caller has signals
+ * blocked.  0 or an errno. */
+int vs_record_thread(struct vs_recording *r, void *(*function)(void *), void *argument);
+
 /* Wakes the drain thread or, after its end, drains on the spot.  errno is kept. */
 void vs_drain_nudge(struct vs_recording *r);
 
@@ -126,11 +131,30 @@ void vs_drain_finish(void);
  * ends last. */
 void *vs_keeper_main(void *recording);
 
-/* Wakes the second thread: `look` has changed, or there is a query or a request for a sample. */
+/* Wakes the second thread: `look` has changed, or there is a query, a request for a sample or one of another
+ * process. */
 void vs_keeper_ring(struct vs_recording *r);
+
+/* The bell's number, which the second thread reads before it looks for what the bell may have rung for, and
+ * then waits until it changes.  A request of another process is begun here. */
+uint32_t vs_keeper_bell(struct vs_recording *r);
 
 /* Makes the second thread end. */
 void vs_keeper_end(struct vs_recording *r);
+
+/* ---- control.c: requests of other processes ---- */
+
+struct vs_writer;
+
+/* Takes a request, if there is one.  The drain's, in every round; W: NULL where it could not be opened. */
+void vs_control_round(struct vs_recording *r, struct vs_journal *j, const struct vs_writer *w);
+
+/* Refuses: what the suppliers have where there is no arena. */
+void vs_control_refuse(const struct vs_control_request *request, const struct vs_control_block *blocks,
+                       size_t count, struct vs_control_answer *answer);
+
+/* Starts the thread that carries out a request that was taken; nothing where there is none. */
+void vs_control_begin(struct vs_recording *r);
 
 /* ---- output.c: the files of a process, database and journal ---- */
 

@@ -1,5 +1,5 @@
 /* suppliers.c - what record.h has of other folders before they supply it: functions that do nothing. */
-#include "record.h"
+#include "recording.h"
 
 #include "core/hot.h"
 
@@ -39,4 +39,5 @@ VS_HOT struct vs_suppliers vs_suppliers = {.range = no_range,
                                            .prepare = nothing,
                                            .round = no_round,
                                            .second_thread = nobody,
-                                           .last_look = nobody};
+                                           .last_look = nobody,
+                                           .control = vs_control_refuse};

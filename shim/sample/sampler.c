@@ -208,11 +208,6 @@ static void pause_ms(struct vs_recording *r, uint32_t bell, uint64_t ms)
     syscall(SYS_futex, &r->bell, FUTEX_WAIT_PRIVATE, bell, &t, NULL, 0);
 }
 
-static uint32_t bell(struct vs_recording *r)
-{
-    return atomic_load_explicit(&r->bell, memory_order_acquire);
-}
-
 static bool looking(struct vs_recording *r)
 {
     return atomic_load_explicit(&r->look, memory_order_acquire) == VS_LOOK_ALWAYS;
@@ -226,7 +221,8 @@ static void wake(_Atomic uint32_t *word)
 /* False: NVML is not usable. */
 static bool nvml_usable(struct vs_recording *r, struct vs_journal *j)
 {
-    for (uint32_t rung = bell(r); !vs_journal_get_device(j, 1) && looking(r); rung = bell(r))
+    for (uint32_t rung = vs_keeper_bell(r); !vs_journal_get_device(j, 1) && looking(r);
+         rung = vs_keeper_bell(r))
         pause_ms(r, rung, vs_options.sample_ms);
     return looking(r) && vs_nvml_load(); /* the simulated driver has an NVML of its own for its devices */
 }
@@ -240,7 +236,7 @@ static void sample_with_nvml(struct vs_recording *r, struct vs_journal *j)
 {
     uint64_t next = 0, period = vs_options.sample_ms * UINT64_C(1000000), now;
     while (looking(r)) {
-        uint32_t rung = bell(r); /* read first, so that any later request ends the pause */
+        uint32_t rung = vs_keeper_bell(r); /* read first, so that any later request ends the pause */
         vs_sampler_answer(r, look_at);
         bool soon = atomic_exchange_explicit(&r->sample_soon, 0, memory_order_relaxed);
         if ((now = vs_clock_ns()) >= next || soon) {
@@ -269,7 +265,7 @@ static void sample_until_the_end(struct vs_recording *r, struct vs_journal *j)
     } else {
         atomic_store_explicit(&r->nvml, VS_NVML_USELESS, memory_order_relaxed);
     }
-    for (uint32_t rung = bell(r); looking(r); rung = bell(r)) {
+    for (uint32_t rung = vs_keeper_bell(r); looking(r); rung = vs_keeper_bell(r)) {
         bool soon = atomic_exchange_explicit(&r->sample_soon, 0, memory_order_relaxed);
         if (soon && host_is_known(r))
             atomic_store_explicit(&r->sample_wanted, 1, memory_order_relaxed);

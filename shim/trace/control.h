@@ -1,8 +1,7 @@
 /*
- * control.h - what another process asks of one that records: a request and its answer, a page of the journal.
- *
- * Who asks writes the request and then its number, which is the last one plus 1; the recorded process notices
- * it within 200 ms, carries it out and writes the answer under that number.  It is no part of the recording.
+ * control.h - what another process asks of one that records: a request and its answer, which lie on a page of
+ * the journal (journal/requests.c).  The recorded process notices a request within 200 ms.  It is no part of
+ * the recording.
  */
 #ifndef VS_TRACE_CONTROL_H
 #define VS_TRACE_CONTROL_H
@@ -15,9 +14,9 @@ enum vs_control_kind { VS_CONTROL_SUSPEND = 1, VS_CONTROL_RESUME };
 #define VS_CONTROL_TEXT 512
 
 struct vs_control_request {
-    uint32_t number; /* written last; 0: there was none */
+    uint32_t number; /* of the request; never 0 */
     uint32_t kind;   /* enum vs_control_kind */
-    /* Which blocks go: bits of enum vs_role (trace/roles.h).  Both 0: everything. */
+    /* Which blocks go: bits (1 << enum vs_role, trace/roles.h).  Both 0: everything. */
     uint32_t roles;         /* these */
     uint32_t keep;          /* all but these */
     uint64_t timeout_ns;    /* for the device's work, or for memory at a resume */
@@ -31,7 +30,7 @@ enum vs_control_status {
 };
 
 struct vs_control_answer {
-    uint32_t number;            /* of the request; written last */
+    uint32_t number;            /* of the request */
     uint32_t status;            /* enum vs_control_status */
     uint64_t moved_bytes;       /* that went, or came back */
     uint64_t moving_ns;         /* in which they did, mapping included */
@@ -40,9 +39,10 @@ struct vs_control_answer {
     char text[VS_CONTROL_TEXT]; /* one line; "": nothing to say */
 };
 
-/* A block that a request by roles is about. */
+/* A block that is to go by a request that names roles, as the recording has it: it may have been freed since.
+ */
 struct vs_control_block {
-    uint64_t address, size; /* as it was asked for */
+    uint64_t address, size; /* as it was asked for; a framework's may be rounded up, PyTorch's to 512 bytes */
 };
 
 #endif

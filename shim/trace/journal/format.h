@@ -38,8 +38,15 @@ enum vs_section {
     VS_SEC_STACKS,
     VS_SEC_TENSORS,
     VS_SEC_ACCESSES,
-    VS_SEC_NOW, /* one page: journal.c */
+    VS_SEC_PAGES, /* rows of one page each: enum vs_journal_page */
     VS_SECTIONS
+};
+
+/* Older journals of this format have the first alone. */
+enum vs_journal_page {
+    VS_PAGE_NOW,      /* journal.c */
+    VS_PAGE_REQUESTS, /* requests.c */
+    VS_JOURNAL_PAGES
 };
 
 struct vs_section_place {

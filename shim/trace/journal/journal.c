@@ -98,7 +98,7 @@ static void lay_out(struct vs_journal_header *h, const struct vs_journal_config 
         [VS_SEC_STACKS] = or_default(c->stacks, 1u << 18),
         [VS_SEC_TENSORS] = or_default(c->tensor_bytes, TENSORS_DEFAULT) / 8,
         [VS_SEC_ACCESSES] = or_default(c->accesses, 1), /* row 0 only: accesses are not recorded */
-        [VS_SEC_NOW] = 1,
+        [VS_SEC_PAGES] = VS_JOURNAL_PAGES,
     };
     uint64_t at = round_page(sizeof *h);
     for (int s = 0; s < VS_SECTIONS; s++) {
@@ -394,7 +394,7 @@ enum { WORDS = sizeof(struct vs_now) / sizeof(uint64_t), TRIES = 64 };
 
 static struct page *page_of(const struct vs_journal *j)
 {
-    return vs_journal_row(j, VS_SEC_NOW, VS_PAGE, 0);
+    return vs_journal_row(j, VS_SEC_PAGES, VS_PAGE, VS_PAGE_NOW);
 }
 
 void vs_journal_publish(struct vs_journal *j, const struct vs_now *now)

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "trace/access.h"
+#include "trace/control.h"
 #include "trace/event.h"
 #include "trace/now.h"
 
@@ -255,6 +256,30 @@ enum vs_now_state {
 };
 /* What was said last, for any process that has the journal open. */
 enum vs_now_state vs_journal_now(const struct vs_journal *j, struct vs_now *out);
+
+/* ---- requests of other processes (requests.c) ---- */
+
+/* Whether the recorded process can be asked: J is writable, and not of an older vramscope. */
+bool vs_journal_can_ask(const struct vs_journal *j);
+/* Asks; the request's number, or 0: an earlier one is being carried out.  The caller holds the lock (flock)
+ * on the file until it knows the outcome.  UNTIL_NS of CLOCK_MONOTONIC: later it is not taken. */
+uint32_t vs_journal_ask(struct vs_journal *j, const struct vs_control_request *request, uint64_t until_ns);
+/* False: it was taken, and is or was carried out. */
+bool vs_journal_withdraw(struct vs_journal *j, uint32_t number);
+
+enum vs_request_state {
+    VS_REQUEST_WAITS,    /* it is not taken */
+    VS_REQUEST_TAKEN,    /* it is being carried out */
+    VS_REQUEST_ANSWERED, /* *ANSWER is filled */
+    VS_REQUEST_DROPPED   /* it was withdrawn, or not taken in time, or the page was wiped */
+};
+enum vs_request_state vs_journal_request_state(const struct vs_journal *j, uint32_t number,
+                                               struct vs_control_answer *answer);
+
+/* For the owner: takes a request that waits.  A load where there is none. */
+bool vs_journal_requested(struct vs_journal *j, struct vs_control_request *out, uint64_t now_ns);
+/* Answers the request of ANSWER's number, which was taken.  Any thread. */
+void vs_journal_answer(struct vs_journal *j, const struct vs_control_answer *answer);
 
 struct vs_journal_stats {
     uint64_t head, tail;               /* next sequence to claim; first not yet released */

@@ -31,7 +31,7 @@ size_t vs_journal_row_bytes(enum vs_section section)
         [VS_SEC_STACKS] = sizeof(struct vs_stack_row),
         [VS_SEC_TENSORS] = 8,
         [VS_SEC_ACCESSES] = sizeof(struct vs_access_row),
-        [VS_SEC_NOW] = VS_PAGE,
+        [VS_SEC_PAGES] = VS_PAGE,
     };
     return bytes[section];
 }

@@ -277,3 +277,32 @@ void vs_apply_role(struct vs_ledger *l, const struct vs_event *e)
         vs_list_push(&l->out->roles, l->out->no_memory, (struct vs_role_row){a->seq, a->role});
     }
 }
+
+/* ---- those that another process asks about ---- */
+
+/* The arena's own: what a framework carves out of one cannot go alone. */
+static bool is_the_arenas(const struct vs_alloc *a)
+{
+    return (a->op == VS_OP_BLOCK_ALLOC || a->op == VS_OP_ALLOC) && a->space == VS_SPACE_ARENA &&
+           a->managed == VS_NOT_MANAGED;
+}
+
+size_t vs_ledger_blocks(const struct vs_ledger *l, const struct vs_control_request *request,
+                        struct vs_control_block *blocks, size_t most, size_t *named)
+{
+    size_t n = 0;
+    *named = 0;
+    for (size_t i = 0; i < l->entries.n; i++) {
+        const struct vs_alloc *a = &l->entries.at[i].a;
+        if (!is_the_arenas(a))
+            continue;
+        uint32_t role = UINT32_C(1) << vs_role_of(a->role);
+        *named += (role & (request->roles | request->keep)) != 0;
+        if ((request->roles && !(role & request->roles)) || role & request->keep)
+            continue;
+        if (n < most)
+            blocks[n] = (struct vs_control_block){a->address, a->size};
+        n++;
+    }
+    return n;
+}

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "trace/access.h"
+#include "trace/control.h"
 #include "trace/event.h"
 #include "trace/now.h"
 #include "core/list.h"
@@ -413,6 +414,11 @@ void vs_ledger_each_live(const struct vs_ledger *l, void (*each)(void *context, 
 size_t vs_ledger_live_count(const struct vs_ledger *l);
 /* The living allocation that ROW is about: its seq, and in *T when it was allocated; 0: there is none. */
 uint64_t vs_ledger_access_seq(const struct vs_ledger *l, const struct vs_access_row *row, int64_t *t);
+
+/* The arena's living blocks that REQUEST, which names roles, is about: up to MOST of them; how many there
+ * are.  *NAMED: how many blocks have one of the roles that it names, be they to go or to stay. */
+size_t vs_ledger_blocks(const struct vs_ledger *l, const struct vs_control_request *request,
+                        struct vs_control_block *blocks, size_t most, size_t *named);
 
 /* Where it stands; published_ns and step_t are the caller's. */
 void vs_ledger_now(const struct vs_ledger *l, struct vs_now *out);

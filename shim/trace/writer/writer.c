@@ -356,6 +356,12 @@ long vs_writer_taken(const struct vs_writer *w)
     return w->taken;
 }
 
+size_t vs_writer_blocks(const struct vs_writer *w, const struct vs_control_request *request,
+                        struct vs_control_block *blocks, size_t most, size_t *named)
+{
+    return vs_ledger_blocks(w->ledger, request, blocks, most, named);
+}
+
 void vs_writer_loss(struct vs_writer *w, uint64_t events, enum vs_loss what, const char *why)
 {
     vs_store_loss(w->store, w->last_t, events, what, why);

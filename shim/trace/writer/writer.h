@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace/control.h"
 #include "trace/database.h"
 #include "trace/journal/journal.h"
 
@@ -49,6 +50,10 @@ void vs_writer_loss(struct vs_writer *w, uint64_t events, enum vs_loss what, con
 /* Sets which driver the process runs on, as process.simulated has it (known only after a query of the
  * driver); DRY, where it is a dry run: what of (VRAMSCOPE_DRY_SETUP), or NULL. */
 void vs_writer_set_simulated(struct vs_writer *w, int simulated, const char *dry);
+
+/* See vs_ledger_blocks. */
+size_t vs_writer_blocks(const struct vs_writer *w, const struct vs_control_request *request,
+                        struct vs_control_block *blocks, size_t most, size_t *named);
 
 /* Declares that the journal is drained for good; the transaction of vs_writer_close records it
  * (meta.journal_merged). */

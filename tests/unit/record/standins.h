@@ -82,6 +82,15 @@ int vs_writer_fact(struct vs_writer *w, const char *key, const char *value)
     return 0;
 }
 
+#ifndef OWN_BLOCKS
+size_t vs_writer_blocks(const struct vs_writer *w, const struct vs_control_request *request,
+                        struct vs_control_block *blocks, size_t most, size_t *named)
+{
+    *named = 0;
+    return 0;
+}
+#endif
+
 int vs_writer_close(struct vs_writer *w, bool clean)
 {
     closed_clean = clean;

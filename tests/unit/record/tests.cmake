@@ -4,4 +4,5 @@ target_compile_definitions(test_record PRIVATE VRAMSCOPE_VERSION="${PROJECT_VERS
 vs_unit_test(record_end LIBS room_sample room_record)
 vs_unit_test(record_host LIBS room_sample room_record)
 vs_unit_test(record_block LIBS room_sample room_record)
+vs_unit_test(control LIBS room_sample room_record)
 vs_one_thread(places)

@@ -103,7 +103,7 @@ TEST(a_writer_killed_in_between_is_noticed_and_the_next_one_goes_on)
     struct vs_journal *j = create(), *r = reader();
     struct vs_now now = figure(3);
     vs_journal_publish(j, &now);
-    _Atomic uint64_t *sequence = vs_journal_row(j, VS_SEC_NOW, VS_PAGE, 0);
+    _Atomic uint64_t *sequence = vs_journal_row(j, VS_SEC_PAGES, VS_PAGE, VS_PAGE_NOW);
     atomic_fetch_add(sequence, 1); /* as a kill leaves it */
     assert_int_equal(vs_journal_now(r, &now), VS_NOW_TORN);
     now = figure(4);

@@ -1,0 +1,163 @@
+/*
+ * control.c - what other processes ask of this one (trace/control.h): to suspend what is alive, and to
+ * resume.
+ *
+ *      the drain, each round          the keeper            a thread for this one request
+ *      takes the request, finds ───▶  starts that   ───▶    vs_suppliers.control
+ *      the blocks that it names       thread                writes the answer, ends
+ *
+ * The drain knows which blocks have which role, but must not wait for the device.  The keeper starts the
+ * thread, because a thread shares the descriptors of who starts it: the drain's are not those that the driver
+ * opened.  One request at a time; another stays on its page meanwhile.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "core/clock.h"
+#include "core/fork.h"
+#include "core/own_threads.h"
+#include "recording.h"
+#include "trace/roles.h"
+#include "trace/writer/writer.h"
+
+/* Of r->control.  The request is written while it is NOTHING, by the drain, and read from UNDER_WAY on, by
+ * the thread; each step releases what was written before it. */
+enum { NOTHING, WANTED, UNDER_WAY };
+
+static struct {
+    struct vs_journal *j;
+    struct vs_control_request request;
+    struct vs_control_block *blocks; /* a mapping of its own */
+    size_t count;
+} asked;
+
+static void answer_with(const struct vs_control_request *request, const char *why)
+{
+    struct vs_control_answer answer = {.number = request->number, .status = VS_CONTROL_REFUSED};
+    snprintf(answer.text, sizeof answer.text, "%s", why);
+    vs_journal_answer(asked.j, &answer);
+}
+
+void vs_control_refuse(const struct vs_control_request *request, const struct vs_control_block *blocks,
+                       size_t count, struct vs_control_answer *answer)
+{
+    answer->status = VS_CONTROL_REFUSED;
+    snprintf(answer->text, sizeof answer->text,
+             "it does not run under the arena: vramscope run --allocator=arena");
+}
+
+/* ---- which blocks ---- */
+
+static bool names_roles(const struct vs_control_request *q)
+{
+    return q->kind == VS_CONTROL_SUSPEND && (q->roles | q->keep) && vs_suppliers.control != vs_control_refuse;
+}
+
+/* "parameter, gradient" */
+static void put_roles(char *out, size_t size, uint32_t roles)
+{
+    size_t n = 0;
+    *out = 0;
+    for (unsigned i = 0; i < VS_ROLE_COUNT && n < size; i++)
+        if (roles >> i & 1)
+            n += (size_t)snprintf(out + n, size - n, "%s%s", n ? ", " : "", vs_role_word(i));
+}
+
+/* Finds the blocks; false: there are none, and WHY says so. */
+static bool find_blocks(const struct vs_writer *w, const struct vs_control_request *q, char *why, size_t size)
+{
+    char words[200];
+    size_t named = 0, n = w ? vs_writer_blocks(w, q, NULL, 0, &named) : 0;
+    put_roles(words, sizeof words, q->roles | q->keep);
+    if (!w)
+        snprintf(why, size, "roles are not known while the database can't be written");
+    else if (!named)
+        snprintf(why, size,
+                 "nothing that is alive in the arena is known to be %s: PyTorch says so under vramscope run",
+                 words);
+    else if (!n)
+        snprintf(why, size, "nothing but %s is alive in the arena", words);
+    else if (!(asked.blocks = vs_map(n * sizeof *asked.blocks)))
+        snprintf(why, size, "no memory for a list of %zu blocks", n);
+    else
+        asked.count = vs_writer_blocks(w, q, asked.blocks, n, &named);
+    return asked.blocks != NULL;
+}
+
+static void forget_blocks(void)
+{
+    if (asked.blocks)
+        munmap(asked.blocks, asked.count * sizeof *asked.blocks);
+    asked.blocks = NULL;
+    asked.count = 0;
+}
+
+/* ---- the thread of a request ---- */
+
+static void *carry_out(void *recording)
+{
+    struct vs_recording *r = recording;
+    struct vs_control_answer answer = {.status = VS_CONTROL_REFUSED};
+    vs_own_thread_begin();
+    vs_record_enter_internal();
+    prctl(PR_SET_NAME, "vramscope-away");
+    vs_suppliers.control(&asked.request, asked.blocks, asked.count, &answer);
+    answer.number = asked.request.number;
+    forget_blocks();
+    vs_journal_answer(asked.j, &answer);
+    atomic_store_explicit(&r->control, NOTHING, memory_order_release);
+    vs_record_leave_internal();
+    atomic_fetch_sub(&r->threads, 1);
+    vs_own_thread_end();
+    pthread_sigmask(SIG_SETMASK, &r->host_signals, NULL);
+    return NULL;
+}
+
+void vs_control_begin(struct vs_recording *r)
+{
+    uint32_t wanted = WANTED;
+    char why[128];
+    if (atomic_load_explicit(&r->control, memory_order_relaxed) != WANTED ||
+        !atomic_compare_exchange_strong_explicit(&r->control, &wanted, UNDER_WAY, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return;
+    int err = vs_record_thread(r, carry_out, r);
+    if (!err)
+        return;
+    snprintf(why, sizeof why, "it can start no thread: %s", strerror(err));
+    forget_blocks();
+    answer_with(&asked.request, why);
+    atomic_store_explicit(&r->control, NOTHING, memory_order_release);
+}
+
+/* ---- the drain ---- */
+
+void vs_control_round(struct vs_recording *r, struct vs_journal *j, const struct vs_writer *w)
+{
+    char why[VS_CONTROL_TEXT];
+    if (atomic_load_explicit(&r->control, memory_order_acquire) != NOTHING ||
+        !vs_journal_requested(j, &asked.request, vs_clock_ns()))
+        return;
+    const struct vs_control_request *q = &asked.request;
+    asked.j = j;
+    asked.blocks = NULL;
+    asked.count = 0;
+    if (q->kind != VS_CONTROL_SUSPEND && q->kind != VS_CONTROL_RESUME) {
+        answer_with(q, "its vramscope is older than the one that asks");
+        return;
+    }
+    if (names_roles(q) && !find_blocks(w, q, why, sizeof why)) {
+        answer_with(q, why);
+        return;
+    }
+    atomic_store_explicit(&r->control, WANTED, memory_order_release);
+    if (atomic_load(&r->keeper))
+        vs_keeper_ring(r);
+    else
+        vs_control_begin(r);
+}
