@@ -11,15 +11,19 @@
  * opened.  One request at a time; another stays on its page meanwhile.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/fork.h"
+#include "core/options.h"
 #include "core/own_threads.h"
 #include "recording.h"
 #include "trace/roles.h"
@@ -27,13 +31,14 @@
 
 /* Of r->control.  The request is written while it is NOTHING, by the drain, and read from UNDER_WAY on, by
  * the thread; each step releases what was written before it. */
-enum { NOTHING, WANTED, UNDER_WAY };
+enum { NOTHING, FINDING, WANTED, UNDER_WAY, CLOSED };
 
 static struct {
     struct vs_journal *j;
     struct vs_control_request request;
     struct vs_control_block *blocks; /* a mapping of its own */
     size_t count;
+    uint64_t goal, until_ns; /* the ring's head when it was taken; how long the ledger may be behind that */
 } asked;
 
 static void answer_with(const struct vs_control_request *request, const char *why)
@@ -72,11 +77,9 @@ static void put_roles(char *out, size_t size, uint32_t roles)
 static bool find_blocks(const struct vs_writer *w, const struct vs_control_request *q, char *why, size_t size)
 {
     char words[200];
-    size_t named = 0, n = w ? vs_writer_blocks(w, q, NULL, 0, &named) : 0;
+    size_t named, n = vs_writer_blocks(w, q, NULL, 0, &named);
     put_roles(words, sizeof words, q->roles | q->keep);
-    if (!w)
-        snprintf(why, size, "roles are not known while the database can't be written");
-    else if (!named)
+    if (!named)
         snprintf(why, size,
                  "nothing that is alive in the arena is known to be %s: PyTorch says so under vramscope run",
                  words);
@@ -135,29 +138,90 @@ void vs_control_begin(struct vs_recording *r)
     atomic_store_explicit(&r->control, NOTHING, memory_order_release);
 }
 
+/* The thread calls the driver, which goes with the exit handlers that come next. */
+void vs_control_end(struct vs_recording *r)
+{
+    const struct timespec pause = {0, 1000000};
+    uint64_t until = vs_clock_ns() + vs_options.exit_ms * UINT64_C(1000000);
+    int kept = errno;
+    while (r->pid == getpid()) {
+        uint32_t at = atomic_load(&r->control);
+        if (at == UNDER_WAY ? vs_clock_ns() > until
+                            : atomic_compare_exchange_strong(&r->control, &at, CLOSED))
+            break;
+        nanosleep(&pause, NULL);
+    }
+    errno = kept;
+}
+
 /* ---- the drain ---- */
 
-void vs_control_round(struct vs_recording *r, struct vs_journal *j, const struct vs_writer *w)
+static void refuse(struct vs_recording *r, const char *why)
 {
-    char why[VS_CONTROL_TEXT];
-    if (atomic_load_explicit(&r->control, memory_order_acquire) != NOTHING ||
-        !vs_journal_requested(j, &asked.request, vs_clock_ns()))
+    uint32_t finding = FINDING;
+    answer_with(&asked.request, why);
+    atomic_compare_exchange_strong(&r->control, &finding, NOTHING);
+}
+
+static void want(struct vs_recording *r)
+{
+    uint32_t finding = FINDING;
+    if (!atomic_compare_exchange_strong(&r->control, &finding, WANTED)) /* the process ends just now */
         return;
-    const struct vs_control_request *q = &asked.request;
-    asked.j = j;
-    asked.blocks = NULL;
-    asked.count = 0;
-    if (q->kind != VS_CONTROL_SUSPEND && q->kind != VS_CONTROL_RESUME) {
-        answer_with(q, "its vramscope is older than the one that asks");
-        return;
-    }
-    if (names_roles(q) && !find_blocks(w, q, why, sizeof why)) {
-        answer_with(q, why);
-        return;
-    }
-    atomic_store_explicit(&r->control, WANTED, memory_order_release);
     if (atomic_load(&r->keeper))
         vs_keeper_ring(r);
     else
         vs_control_begin(r);
+}
+
+/* Finds the blocks once the ledger knows what was recorded before the request. */
+static void try_to_find(struct vs_recording *r, const struct vs_writer *w)
+{
+    char why[VS_CONTROL_TEXT];
+    struct vs_journal_stats s;
+    vs_journal_stats(asked.j, &s);
+    bool late = vs_clock_ns() > asked.until_ns;
+    if (w && s.tail < asked.goal && !late)
+        return;
+    if (!w || s.tail < asked.goal)
+        refuse(r, "roles are not known while its database can't be written");
+    else if (find_blocks(w, &asked.request, why, sizeof why))
+        want(r);
+    else
+        refuse(r, why);
+}
+
+static bool is_known(const struct vs_control_request *q)
+{
+    return q->kind == VS_CONTROL_SUSPEND || q->kind == VS_CONTROL_RESUME;
+}
+
+/* Takes a request, if there is one; false: there is none. */
+static bool take(struct vs_recording *r, struct vs_journal *j)
+{
+    uint32_t nothing = NOTHING;
+    struct vs_journal_stats s;
+    if (!vs_journal_requested(j, &asked.request, vs_clock_ns()) ||
+        !atomic_compare_exchange_strong(&r->control, &nothing, FINDING))
+        return false;
+    vs_journal_stats(j, &s);
+    asked.j = j;
+    asked.blocks = NULL;
+    asked.count = 0;
+    asked.goal = s.head;
+    asked.until_ns = vs_clock_ns() + asked.request.timeout_ns;
+    return true;
+}
+
+void vs_control_round(struct vs_recording *r, struct vs_journal *j, const struct vs_writer *w)
+{
+    uint32_t at = atomic_load_explicit(&r->control, memory_order_acquire);
+    if (at != FINDING && (at != NOTHING || !take(r, j)))
+        return;
+    if (!is_known(&asked.request))
+        refuse(r, "its vramscope is older than the one that asks");
+    else if (names_roles(&asked.request))
+        try_to_find(r, w);
+    else
+        want(r);
 }

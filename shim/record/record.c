@@ -185,6 +185,7 @@ void (*vs_record_at_exit)(void);
 
 static void before_the_end(void *unused)
 {
+    vs_control_end(vs_recording);
     if (vs_record_at_exit)
         vs_record_at_exit();
     vs_suppliers.last_look(vs_recording);

@@ -156,6 +156,10 @@ void vs_control_refuse(const struct vs_control_request *request, const struct vs
 /* Starts the thread that carries out a request that was taken; nothing where there is none. */
 void vs_control_begin(struct vs_recording *r);
 
+/* The process begins to end: no request is begun any more.  Waits for one that is under way,
+ * VRAMSCOPE_EXIT_MS at most. */
+void vs_control_end(struct vs_recording *r);
+
 /* ---- output.c: the files of a process, database and journal ---- */
 
 /* Remembers the working directory: relative names are relative to where the program was started, even if it

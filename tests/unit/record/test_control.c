@@ -1,14 +1,17 @@
 /* test_control.c - a request of another process is carried out on a thread of its own, while the recording
  * goes on, and answered. */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 
 #define OWN_BLOCKS /* see standins.h */
+#include "unit/core/capture.h"
+
 #include "child_kit.h"
 #include "trace/roles.h"
 
-static _Atomic int calls, may_end = 1;
+static _Atomic int calls, ended, may_end = 1;
 static _Atomic bool has_hosts_descriptor, signals_blocked, is_internal;
 static int hosts_descriptor;
 static struct vs_control_request seen;
@@ -40,6 +43,7 @@ static void control(const struct vs_control_request *request, const struct vs_co
     calls++;
     while (!may_end)
         usleep(1000);
+    ended = calls;
     *answer = (struct vs_control_answer){.status = VS_CONTROL_DONE, .moved_bytes = 42};
 }
 
@@ -128,6 +132,28 @@ IN_CHILD(the_blocks_of_roles_are_handed_over)
     CHECK(seen_count == 3000 && seen_block.address == 0x1000 * 3000 && seen_block.size == 512);
 }
 
+IN_CHILD(roles_are_looked_for_when_the_ledger_has_what_came_before)
+{
+    vs_suppliers.control = control;
+    known_blocks = 1;
+    struct vs_journal *j = asker();
+    struct vs_control_request q = {.kind = VS_CONTROL_SUSPEND, .keep = 1u << VS_ROLE_BUFFER, .timeout_ns = 1};
+    settle();
+    writer_error = -ENOSPC;
+    capture_begin(); /* the drain says so */
+    alloc(2);
+    struct vs_control_answer a = await(j, ask(j, q));
+    CHECK(a.status == VS_CONTROL_REFUSED && strstr(a.text, "can't be written") && calls == 0);
+    q.timeout_ns = UINT64_C(60000000000);
+    uint32_t number = ask(j, q);
+    while (vs_journal_request_state(j, number, &a) != VS_REQUEST_TAKEN)
+        usleep(1000);
+    CHECK(calls == 0);
+    writer_error = 0;
+    capture_end();
+    CHECK(await(j, number).status == VS_CONTROL_DONE && calls == 1 && seen_count == 1);
+}
+
 IN_CHILD(what_cannot_be_is_refused)
 {
     struct vs_journal *j = asker();
@@ -137,6 +163,37 @@ IN_CHILD(what_cannot_be_is_refused)
     vs_suppliers.control = control;
     a = await(j, ask(j, (struct vs_control_request){.kind = 99}));
     CHECK(a.status == VS_CONTROL_REFUSED && strstr(a.text, "older") && calls == 0);
+}
+
+static void *let_it_end(void *unused)
+{
+    may_end = 1;
+    return NULL;
+}
+
+IN_CHILD(the_end_waits_for_the_request_and_begins_no_other)
+{
+    pthread_t thread;
+    vs_options.exit_ms = 60000;
+    vs_suppliers.control = control;
+    struct vs_journal *j = asker();
+    may_end = 0;
+    uint32_t number = ask(j, (struct vs_control_request){.kind = VS_CONTROL_SUSPEND});
+    while (!calls)
+        usleep(1000);
+    pthread_create(&thread, NULL, let_it_end, NULL);
+    errno = 77;
+    vs_control_end(vs_recording);
+    CHECK(ended == 1 && errno == 77);
+    await(j, number);
+    pthread_join(thread, NULL);
+    number = ask(j, (struct vs_control_request){.kind = VS_CONTROL_SUSPEND});
+    for (int i = 0; i < 3; i++) { /* rounds of the drain */
+        alloc(1);
+        settle();
+    }
+    struct vs_control_answer a;
+    CHECK(vs_journal_request_state(j, number, &a) == VS_REQUEST_WAITS && calls == 1);
 }
 
 IN_CHILD(a_forks_child_has_no_request)
