@@ -43,6 +43,16 @@ CONFIG
 "$V" doctor --json --quick >doctor.json
 echo junk >junk.vsj
 "$V" recover --json junk.vsj >recover.json 2>/dev/null
+mkfifo one two && : >one.db && : >two.db
+VRAMSCOPE_JOURNAL_DIR=$PWD "$BUILD/tests/prog_answers" does "$PWD/one.db" 0 <one >/dev/null &
+VRAMSCOPE_JOURNAL_DIR=$PWD "$BUILD/tests/prog_answers" refuses "$PWD/two.db" "" <two >/dev/null &
+exec 8>one 9>two
+for ((i = 0; i < 3000 && $(find . -name 'answers-*' | wc -l) < 2; i++)); do sleep 0.02; done
+"$V" suspend --json one.db >suspend.json || exit 1
+"$V" suspend --json two.db >suspend_refused.json 2>/dev/null
+[ $? = 1 ] || exit 1
+exec 8>&- 9>&-
+wait
 
 python3 - "$SRC/docs/man" <<'PY' || exit 1
 import json, re, sys
@@ -66,7 +76,7 @@ def written(value):
     return names | set(value) if isinstance(value, dict) else names
 
 bad = 0
-for command in ("report", "peak", "waste", "diff", "check", "whatif", "estimate", "doctor", "recover", "fit"):
+for command in ("report", "peak", "waste", "diff", "check", "whatif", "estimate", "doctor", "recover", "fit", "suspend"):
     more = {"report": ["sweep"], "whatif": ["whatif_oom"], "fit": ["largest"]}.get(command, [])
     keys = set().union(*(written(json.load(open(name + ".json"))) for name in [command] + more))
     unknown = documented(command) - keys
@@ -75,7 +85,7 @@ for command in ("report", "peak", "waste", "diff", "check", "whatif", "estimate"
         bad = 1
 sys.exit(bad)
 PY
-for command in report peak waste diff check whatif estimate doctor recover fit; do
+for command in report peak waste diff check whatif estimate doctor recover fit suspend; do
     head -n 2 $command.json | tail -n 1 | grep -qx '  "json_version": 1,' || { echo "$command: no version first" && exit 1; }
 done
 # runs beside the ones above, for the sake of what only they have
@@ -123,5 +133,5 @@ done
 "$V" diff --json imported.db train.db >imported_a.json && "$V" diff --json train.db imported.db >imported_b.json || exit 1
 pages=(report=report.json report=ranks.json report=thinned.json report=refused_report.json report=sweep.json peak=peak.json peak=oom.json peak=refused_peak.json waste=waste.json diff=diff.json diff=runs.json recover=recover.json check=check.json check=limits.json whatif=whatif.json whatif=whatif_oom.json whatif=oom_small.json whatif=oom_large.json whatif=small.json whatif=edit_small.json estimate=estimate.json estimate=sizes.json
     report=imported_report.json peak=imported_peak.json waste=imported_waste.json diff=imported_a.json diff=imported_b.json)
-"$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json fit=fit.json fit=largest.json fit=all_fit.json ${UPDATE:+--update} || exit 1
+"$SRC/scripts/json_page.py" "$SRC/docs/json.md" "${pages[@]}" doctor=doctor.json fit=fit.json fit=largest.json fit=all_fit.json suspend=suspend.json suspend=suspend_refused.json ${UPDATE:+--update} || exit 1
 echo "--json is what the manual says"

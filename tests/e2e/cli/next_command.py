@@ -76,7 +76,7 @@ def make_files(folder):
 
 # Exit statuses by part of the sentence; else 2.
 STATUS = {
-    "fit: train.py": (2,), "command not found": (127,), "No such file or directory: is the name right": (127,), "can't be started: Permission": (126,), "top: no process": (3,), "junk.vsj is no journal": (3,),
+    "fit: train.py": (2,), "command not found": (127,), "No such file or directory: is the name right": (127,), "can't be started: Permission": (126,), "top: no process": (3,), "resume: no process": (3,), "junk.vsj is no journal": (3,),
     "nothing was recorded:": (0, 3, 127, -9), "Error: ": (1,),
 }
 
@@ -221,6 +221,12 @@ UNTRIED = {  # part of a sentence: why it has no row
     "fit: %s can't be made": "a disk that fails",
     "and not shown": "said beside a result",
     "takes 4, 1,2,4 or 1..64": "laws/*.sh",
+    "%s: pid %lld (%s) %s: %s": "cli_suspend.sh",
+    "is at it for longer than --timeout": "cli_suspend.sh",
+    "was suspended and is resumed": "cli_suspend.sh",
+    "stays suspended: vramscope resume": "cli_suspend.sh",
+    "name a shorter one": "cli_suspend.sh",
+    "which can't be asked: start it again": "a journal of another version",
 }
 
 
