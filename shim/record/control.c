@@ -2,29 +2,24 @@
  * control.c - what other processes ask of this one (trace/control.h): to suspend what is alive, and to
  * resume.
  *
- *      the drain, each round          the keeper            a thread for this one request
- *      takes the request, finds ───▶  starts that   ───▶    vs_suppliers.control
- *      the blocks that it names       thread                writes the answer, ends
+ *      the drain, each round          a thread for this one request, which the keeper starts
+ *      takes the request, finds ───▶  vs_suppliers.control, writes the answer
+ *      the blocks that it names
  *
- * The drain knows which blocks have which role, but must not wait for the device.  The keeper starts the
- * thread, because a thread shares the descriptors of who starts it: the drain's are not those that the driver
- * opened.  One request at a time; another stays on its page meanwhile.
+ * The drain knows which blocks have which role, but must not wait for the device.  One request at a time;
+ * another stays on its page meanwhile.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/clock.h"
 #include "core/fork.h"
 #include "core/options.h"
-#include "core/own_threads.h"
 #include "recording.h"
 #include "trace/roles.h"
 #include "trace/writer/writer.h"
@@ -40,21 +35,6 @@ static struct {
     size_t count;
     uint64_t goal, until_ns; /* the ring's head when it was taken; how long the ledger may be behind that */
 } asked;
-
-static void answer_with(const struct vs_control_request *request, const char *why)
-{
-    struct vs_control_answer answer = {.number = request->number, .status = VS_CONTROL_REFUSED};
-    snprintf(answer.text, sizeof answer.text, "%s", why);
-    vs_journal_answer(asked.j, &answer);
-}
-
-void vs_control_refuse(const struct vs_control_request *request, const struct vs_control_block *blocks,
-                       size_t count, struct vs_control_answer *answer)
-{
-    answer->status = VS_CONTROL_REFUSED;
-    snprintf(answer->text, sizeof answer->text,
-             "it does not run under the arena: vramscope run --allocator=arena");
-}
 
 /* ---- which blocks ---- */
 
@@ -102,40 +82,35 @@ static void forget_blocks(void)
 
 /* ---- the thread of a request ---- */
 
-static void *carry_out(void *recording)
-{
-    struct vs_recording *r = recording;
-    struct vs_control_answer answer = {.status = VS_CONTROL_REFUSED};
-    vs_own_thread_begin();
-    vs_record_enter_internal();
-    prctl(PR_SET_NAME, "vramscope-away");
-    vs_suppliers.control(&asked.request, asked.blocks, asked.count, &answer);
-    answer.number = asked.request.number;
-    forget_blocks();
-    vs_journal_answer(asked.j, &answer);
-    atomic_store_explicit(&r->control, NOTHING, memory_order_release);
-    vs_record_leave_internal();
-    atomic_fetch_sub(&r->threads, 1);
-    vs_own_thread_end();
-    pthread_sigmask(SIG_SETMASK, &r->host_signals, NULL);
-    return NULL;
-}
-
-void vs_control_begin(struct vs_recording *r)
+bool vs_control_begin(struct vs_recording *r)
 {
     uint32_t wanted = WANTED;
-    char why[128];
-    if (atomic_load_explicit(&r->control, memory_order_relaxed) != WANTED ||
-        !atomic_compare_exchange_strong_explicit(&r->control, &wanted, UNDER_WAY, memory_order_acquire,
-                                                 memory_order_relaxed))
-        return;
-    int err = vs_record_thread(r, carry_out, r);
-    if (!err)
-        return;
-    snprintf(why, sizeof why, "it can start no thread: %s", strerror(err));
+    /* acquire: the request, which was written before it was WANTED */
+    return atomic_load_explicit(&r->control, memory_order_relaxed) == WANTED &&
+           atomic_compare_exchange_strong_explicit(&r->control, &wanted, UNDER_WAY, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static void end(struct vs_recording *r, struct vs_control_answer *answer)
+{
     forget_blocks();
-    answer_with(&asked.request, why);
+    answer->number = asked.request.number;
+    vs_journal_answer(asked.j, answer);
     atomic_store_explicit(&r->control, NOTHING, memory_order_release);
+}
+
+void vs_control_carry_out(struct vs_recording *r)
+{
+    struct vs_control_answer answer = {.status = VS_CONTROL_REFUSED};
+    vs_suppliers.control(&asked.request, asked.blocks, asked.count, &answer);
+    end(r, &answer);
+}
+
+void vs_control_no_thread(struct vs_recording *r, int error)
+{
+    struct vs_control_answer answer = {.status = VS_CONTROL_REFUSED};
+    snprintf(answer.text, sizeof answer.text, "it can start no thread: %s", strerror(error));
+    end(r, &answer);
 }
 
 /* The thread calls the driver, which goes with the exit handlers that come next. */
@@ -156,39 +131,34 @@ void vs_control_end(struct vs_recording *r)
 
 /* ---- the drain ---- */
 
-static void refuse(struct vs_recording *r, const char *why)
+/* Goes on from FINDING; false: the process ends just now. */
+static bool go_to(struct vs_recording *r, uint32_t next)
 {
     uint32_t finding = FINDING;
-    answer_with(&asked.request, why);
-    atomic_compare_exchange_strong(&r->control, &finding, NOTHING);
+    return atomic_compare_exchange_strong(&r->control, &finding, next);
 }
 
-static void want(struct vs_recording *r)
+static bool refuse(struct vs_recording *r, const char *why)
 {
-    uint32_t finding = FINDING;
-    if (!atomic_compare_exchange_strong(&r->control, &finding, WANTED)) /* the process ends just now */
-        return;
-    if (atomic_load(&r->keeper))
-        vs_keeper_ring(r);
-    else
-        vs_control_begin(r);
+    struct vs_control_answer answer = {.number = asked.request.number, .status = VS_CONTROL_REFUSED};
+    snprintf(answer.text, sizeof answer.text, "%s", why);
+    vs_journal_answer(asked.j, &answer);
+    go_to(r, NOTHING);
+    return false;
 }
 
 /* Finds the blocks once the ledger knows what was recorded before the request. */
-static void try_to_find(struct vs_recording *r, const struct vs_writer *w)
+static bool try_to_find(struct vs_recording *r, const struct vs_writer *w)
 {
     char why[VS_CONTROL_TEXT];
     struct vs_journal_stats s;
     vs_journal_stats(asked.j, &s);
-    bool late = vs_clock_ns() > asked.until_ns;
-    if (w && s.tail < asked.goal && !late)
-        return;
-    if (!w || s.tail < asked.goal)
-        refuse(r, "roles are not known while its database can't be written");
-    else if (find_blocks(w, &asked.request, why, sizeof why))
-        want(r);
-    else
-        refuse(r, why);
+    bool behind = !w || s.tail < asked.goal;
+    if (w && behind && vs_clock_ns() <= asked.until_ns)
+        return false;
+    if (behind)
+        return refuse(r, "roles are not known while its database can't be written");
+    return find_blocks(w, &asked.request, why, sizeof why) ? go_to(r, WANTED) : refuse(r, why);
 }
 
 static bool is_known(const struct vs_control_request *q)
@@ -213,15 +183,12 @@ static bool take(struct vs_recording *r, struct vs_journal *j)
     return true;
 }
 
-void vs_control_round(struct vs_recording *r, struct vs_journal *j, const struct vs_writer *w)
+bool vs_control_round(struct vs_recording *r, struct vs_journal *j, const struct vs_writer *w)
 {
     uint32_t at = atomic_load_explicit(&r->control, memory_order_acquire);
     if (at != FINDING && (at != NOTHING || !take(r, j)))
-        return;
+        return false;
     if (!is_known(&asked.request))
-        refuse(r, "its vramscope is older than the one that asks");
-    else if (names_roles(&asked.request))
-        try_to_find(r, w);
-    else
-        want(r);
+        return refuse(r, "its vramscope is older than the one that asks");
+    return names_roles(&asked.request) ? try_to_find(r, w) : go_to(r, WANTED);
 }

@@ -361,7 +361,8 @@ static void run_rounds(struct drain *d)
     while (!atomic_load_explicit(&d->r->stop, memory_order_acquire)) {
         uint32_t seen = atomic_load_explicit(&d->r->nudge, memory_order_acquire);
         long moved = one_round(d);
-        vs_control_round(d->r, d->j, d->writer);
+        if (vs_control_round(d->r, d->j, d->writer))
+            vs_keeper_request(d->r);
         if (atomic_load(&d->r->cut_short))
             return;
         if (alone(d, moved)) {

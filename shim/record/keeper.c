@@ -62,11 +62,45 @@ void vs_keeper_ring(struct vs_recording *r)
     syscall(SYS_futex, &r->bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+/* ---- the thread of a request ----
+ *
+ * A thread shares the descriptors of who starts it.  The drain's are not those that the driver opened, so
+ * this thread starts it, where there is one; without one the drain has the host's. */
+
+static void *carry_out(void *recording)
+{
+    struct vs_recording *r = recording;
+    vs_own_thread_begin();
+    vs_record_enter_internal();
+    prctl(PR_SET_NAME, "vramscope-away");
+    vs_control_carry_out(r);
+    vs_record_leave_internal();
+    atomic_fetch_sub(&r->threads, 1);
+    vs_own_thread_end();
+    pthread_sigmask(SIG_SETMASK, &r->host_signals, NULL);
+    return NULL;
+}
+
+static void start_request(struct vs_recording *r)
+{
+    int error = vs_control_begin(r) ? vs_record_thread(r, carry_out, r) : 0;
+    if (error)
+        vs_control_no_thread(r, error);
+}
+
+void vs_keeper_request(struct vs_recording *r)
+{
+    if (atomic_load(&r->keeper))
+        vs_keeper_ring(r);
+    else
+        start_request(r);
+}
+
 uint32_t vs_keeper_bell(struct vs_recording *r)
 {
     /* acquire: the ring's release; what it rang for is seen behind it */
     uint32_t rung = atomic_load_explicit(&r->bell, memory_order_acquire);
-    vs_control_begin(r);
+    start_request(r);
     return rung;
 }
 

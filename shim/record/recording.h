@@ -136,8 +136,11 @@ void *vs_keeper_main(void *recording);
 void vs_keeper_ring(struct vs_recording *r);
 
 /* The bell's number, which the second thread reads before it looks for what the bell may have rung for, and
- * then waits until it changes.  A request of another process is begun here. */
+ * then waits until it changes.  The thread of a request is started here. */
 uint32_t vs_keeper_bell(struct vs_recording *r);
+
+/* Has the thread of a request started (control.c). */
+void vs_keeper_request(struct vs_recording *r);
 
 /* Makes the second thread end. */
 void vs_keeper_end(struct vs_recording *r);
@@ -146,15 +149,19 @@ void vs_keeper_end(struct vs_recording *r);
 
 struct vs_writer;
 
-/* Takes a request, if there is one.  The drain's, in every round; W: NULL where it could not be opened. */
-void vs_control_round(struct vs_recording *r, struct vs_journal *j, const struct vs_writer *w);
+/* Takes a request, if there is one; true: a thread is to carry it out.  The drain's, in every round; W: NULL
+ * where it could not be opened. */
+bool vs_control_round(struct vs_recording *r, struct vs_journal *j, const struct vs_writer *w);
 
-/* Refuses: what the suppliers have where there is no arena. */
+/* True: the caller starts the thread of a request, or says that it cannot. */
+bool vs_control_begin(struct vs_recording *r);
+void vs_control_no_thread(struct vs_recording *r, int error);
+/* What that thread does. */
+void vs_control_carry_out(struct vs_recording *r);
+
+/* Refuses: what the suppliers have where there is no arena (suppliers.c). */
 void vs_control_refuse(const struct vs_control_request *request, const struct vs_control_block *blocks,
                        size_t count, struct vs_control_answer *answer);
-
-/* Starts the thread that carries out a request that was taken; nothing where there is none. */
-void vs_control_begin(struct vs_recording *r);
 
 /* The process begins to end: no request is begun any more.  Waits for one that is under way,
  * VRAMSCOPE_EXIT_MS at most. */

@@ -1,6 +1,8 @@
 /* suppliers.c - what record.h has of other folders before they supply it: functions that do nothing. */
 #include "recording.h"
 
+#include <stdio.h>
+
 #include "core/hot.h"
 
 static uint32_t no_range(void)
@@ -29,6 +31,14 @@ static void nothing(void) {}
 static void no_round(struct vs_journal *j) {}
 
 static void nobody(struct vs_recording *r) {}
+
+void vs_control_refuse(const struct vs_control_request *request, const struct vs_control_block *blocks,
+                       size_t count, struct vs_control_answer *answer)
+{
+    answer->status = VS_CONTROL_REFUSED;
+    snprintf(answer->text, sizeof answer->text,
+             "it does not run under the arena: vramscope run --allocator=arena");
+}
 
 VS_HOT struct vs_suppliers vs_suppliers = {.range = no_range,
                                            .stack = no_stack,
