@@ -78,8 +78,7 @@ static char *late_line(const struct ask *a)
     long long pid = (long long)a->live.pid;
     char *line = live_line(&a->live), *why;
     if (a->state == ASK_TURN)
-        why =
-            xformat("pid %lld still carries out another request: try again, or with a longer --timeout", pid);
+        why = xformat("another request to pid %lld is under way: try again, or with a longer --timeout", pid);
     else if (line)
         why = xformat("%s; the request is withdrawn", line);
     else

@@ -75,7 +75,7 @@ says 0 "suspended $one (python train.py): 12.00 GiB to the host in 250 ms (48.00
 says 0 "resumed $one (python train.py): 12.00 GiB back in 250 ms (48.00 GiB/s)
 12.00 GiB of the arena's are on the device" '' resume jobs/one/one.db
 says 0 '#' '' suspend --role=optimizer-state,gradient --timeout=5s "$one"
-says 0 '#' '' suspend '--role=optimizer state' "$(echo "$journals"/answers-"$one".vsj)"
+says 0 '#' '' suspend "--role=optimizer state" "$journals/answers-$one.vsj"
 mkdir to
 says 0 '#' '' suspend --keep=parameter,buffer --to=to jobs/one
 grep -q " 12.00 GiB to files in " out || fail "a suspend to files: $(cat out)"
@@ -97,6 +97,27 @@ assert document["json_version"] == 1 and process.pop("file").endswith("/one.db")
 assert process == {"pid": int(sys.argv[1]), "rank": None, "command": "python train.py", "state": "done", "moved_bytes": 12 << 30, "moving_ns": 250000000,
                    "host_ns": 3100000000, "left_bytes": 0, "why": None}, process
 PY
+# what is withdrawn is never carried out
+stopped() { # PID
+    kill -STOP "$1"
+    until grep -q '^State:.T' "/proc/$1/status"; do sleep 0.02; done
+}
+stopped "$one"
+says 1 '' '#' suspend --role=buffer --timeout=0.2s "$one"
+kill -CONT "$one"
+says 0 '#' '' resume "$one"
+tail -n 2 one.out | tr '\n' ' ' | grep -q '^suspend roles=0 .* resume ' || fail "carried out though withdrawn: $(cat one.out)"
+# nor withdrawn by another asker
+stopped "$one"
+timeout 300 "$V" suspend "$one" >first 2>first.err &
+first=$!
+for ((i = 0; i < 3000; i++)); do
+    flock -n "$journals/answers-$one.vsj" true || break
+    sleep 0.02
+done
+says 1 '' "vramscope: resume: another request to pid $one is under way: try again, or with a longer --timeout" resume --timeout=0.2s "$one"
+kill -CONT "$one"
+wait "$first" || fail "an asker among two: $(cat first first.err)"
 answers refuses refuses
 says 1 '' "vramscope: suspend: pid $pid (python train.py) refuses: block 0x7f00 is mapped by\\nanother process" suspend jobs/refuses
 end refuses "$pid"
@@ -139,7 +160,7 @@ slow=$pid
 timeout 300 "$V" suspend --timeout=0.2s "$slow" >first 2>first.err &
 first=$!
 until_says slow '^suspend'
-says 1 '' "vramscope: resume: pid $slow still carries out another request: try again, or with a longer --timeout" resume --timeout=0.1s "$slow"
+says 1 '' "vramscope: resume: another request to pid $slow is under way: try again, or with a longer --timeout" resume --timeout=0.1s "$slow"
 timeout 300 "$V" resume "$slow" >second 2>second.err &
 second=$!
 for ((i = 0; i < 3000; i++)); do
@@ -184,24 +205,37 @@ for operand in "$pid" jobs/plain.db "$(echo "$journals"/*"$pid"*.vsj)"; do
 done
 says 1 '' "$no_arena" suspend --role=parameter "$pid"
 # stopped: withdrawn in time, and never carried out; then it goes on
-kill -STOP "$pid"
-until grep -q '^State:.T' "/proc/$pid/status"; do sleep 0.02; done
+stopped "$pid"
 says 1 '' '#' suspend --timeout=0.5s "$pid"
 grep -qE "pid $pid (has not noticed the request, which is withdrawn: try again|runs, but its recording has said nothing for .*; the request is withdrawn$)" err || fail "a stopped process: $(cat err)"
 says 1 '' '#' suspend --timeout=4s "$pid"
 grep -q "said nothing for .*; the request is withdrawn$" err || fail "a process that was stopped for long: $(cat err)"
 kill -CONT "$pid"
 says 1 '' "$no_arena" suspend "$pid"
-# killed before it noticed
-kill -STOP "$pid"
-until grep -q '^State:.T' "/proc/$pid/status"; do sleep 0.02; done
-timeout 300 "$V" suspend "$pid" >out 2>err &
-first=$!
-until [ -n "$(pgrep -P "$first")" ] && grep -q " $journals/.*\.vsj$" "/proc/$(pgrep -P "$first")/maps" 2>/dev/null; do sleep 0.02; done
+# killed before it noticed; its journal truncated
+ask_a_stopped() {
+    stopped "$pid"
+    timeout 300 "$V" suspend "$pid" >out 2>err &
+    first=$!
+    for ((i = 0; i < 3000; i++)); do # it has the journal open twice
+        [ "$(grep -c " $journals/.*\.vsj$" "/proc/$(pgrep -P "$first")/maps" 2>/dev/null)" = 2 ] && return
+        sleep 0.02
+    done
+    fail "suspend does not open the journal: $(cat err)"
+}
+ask_a_stopped
 kill -KILL "$pid"
 wait "$first"
 [ $? = 3 ] && grep -q "suspend: pid $pid was killed" err || fail "killed before it noticed: $(cat out err)"
 wait "$pid" 2>/dev/null
+recorded cut
+ask_a_stopped
+: >"$(echo "$journals"/*"$pid"*.vsj)"
+wait "$first"
+[ $? = 3 ] && grep -q "of pid $pid was truncated by somebody" err || fail "a journal that is truncated meanwhile: $(cat out err)"
+kill -CONT "$pid"
+end cut "$pid" || fail "prog_suspend without its journal: $(cat cut.out)"
+rm "$journals"/*"$pid"*.vsj
 # a journal of a vramscope that knew no requests, and one of another user
 recorded old
 python3 - "$(echo "$journals"/*"$pid"*.vsj)" "$journals/old-format.vsj" <<'PY'
