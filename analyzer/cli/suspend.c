@@ -121,7 +121,7 @@ static void add(struct job *job, const char *journal, char *why, size_t size)
         *PUSH(job->at, job->count) = a;
         return;
     }
-    char *line = a->ask.page ? live_line(&a->ask.live) : NULL;
+    char *line = a->ask.live.map ? live_line(&a->ask.live) : NULL;
     if (line)
         snprintf(why, size, "%s", line);
     free(line);
@@ -235,25 +235,22 @@ static const char *command_of(const struct ask *k)
     return k->live.command ? shown(k->live.command) : "unknown";
 }
 
-static struct text rate(const struct vs_control_answer *r)
-{
-    return units_bytes(
-        r->moving_ns ? (int64_t)((double)r->moved_bytes * 1e9 / (double)r->moving_ns) : UNKNOWN, false);
-}
-
 static void put_done(const struct asked *a)
 {
     const struct ask *k = &a->ask;
     const struct vs_control_answer *r = &k->answer;
     bool away = k->request.kind == VS_CONTROL_SUSPEND;
-    printf("%s %lld (%s): %s %s in %s (%s/s)", away ? "suspended" : "resumed", (long long)k->live.pid,
-           command_of(k), units_bytes((int64_t)r->moved_bytes, false).s,
+    printf("%s %lld (%s): %s %s in %s", away ? "suspended" : "resumed", (long long)k->live.pid, command_of(k),
+           units_bytes((int64_t)r->moved_bytes, false).s,
            !away            ? "back"
            : *k->request.to ? "to files"
                             : "to the host",
-           units_time((int64_t)r->moving_ns).s, rate(r).s);
+           units_time((int64_t)r->moving_ns).s);
+    if (r->moved_bytes && r->moving_ns)
+        printf(" (%s/s)",
+               units_bytes((int64_t)((double)r->moved_bytes * 1e9 / (double)r->moving_ns), false).s);
     if (r->host_ns)
-        printf(away ? "; pinning the host's memory took %s" : "; giving back the host's memory took %s",
+        printf("; %s the host's memory took %s", away ? "pinning" : "giving back",
                units_time((int64_t)r->host_ns).s);
     printf("\n%s of the arena's %s on the device\n", units_bytes((int64_t)r->left_bytes, false).s,
            away ? "are left" : "are");

@@ -15,25 +15,35 @@ static void cut_short(void *live)
     ((struct live *)live)->cut = 1;
 }
 
+/* Maps the journal of L anew, writable. */
+static int map_writable(struct live *l, int fd)
+{
+    struct vs_journal *j;
+    struct vs_journal_stats stats;
+    int code = vs_journal_open_fd(&j, fd, true);
+    if (code < 0)
+        return code;
+    vs_journal_stats(j, &stats);
+    vs_journal_close(l->map);
+    l->map = j;
+    vs_journal_guard(j, cut_short, l);
+    return stats.pid == l->pid ? 0 : -ENOENT; /* else another has come under its name */
+}
+
 bool ask_open(struct ask *a, const char *journal, char *why, size_t size)
 {
-    struct vs_journal_stats stats;
     *a = (struct ask){.fd = -1};
     if (!live_open(&a->live, journal, why, size))
         return false;
     a->fd = open(journal, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
-    int code = a->fd < 0 ? -errno : vs_journal_open_fd(&a->page, a->fd, true);
-    if (code == 0)
-        vs_journal_stats(a->page, &stats);
-    if (code < 0 || stats.pid != a->live.pid) /* another journal has come under its name */
-        snprintf(why, size, "%s can't be opened: %s", journal, strerror(code < 0 ? -code : ENOENT));
-    else if (!vs_journal_can_ask(a->page))
+    int code = a->fd < 0 ? -errno : map_writable(&a->live, a->fd);
+    if (code == 0 && vs_journal_can_ask(a->live.map))
+        return true;
+    if (code < 0)
+        snprintf(why, size, "%s can't be opened: %s", journal, strerror(-code));
+    else
         snprintf(why, size, "pid %lld records with an older vramscope, which can't be asked: start it again",
                  (long long)a->live.pid);
-    else {
-        vs_journal_guard(a->page, cut_short, &a->live);
-        return true;
-    }
     ask_close(a);
     return false;
 }
@@ -41,7 +51,6 @@ bool ask_open(struct ask *a, const char *journal, char *why, size_t size)
 void ask_close(struct ask *a)
 {
     live_close(&a->live);
-    vs_journal_close(a->page);
     if (a->fd >= 0)
         close(a->fd); /* and with it the lock */
     free(a->why);
@@ -69,7 +78,7 @@ static bool over(struct ask *a, enum ask_state state, char *why)
 static void try_to_ask(struct ask *a)
 {
     a->locked = a->locked || flock(a->fd, LOCK_EX | LOCK_NB) == 0;
-    if (a->locked && (a->number = vs_journal_ask(a->page, &a->request, a->until_ns)) != 0)
+    if (a->locked && (a->number = vs_journal_ask(a->live.map, &a->request, a->until_ns)) != 0)
         a->state = ASK_WAITS;
 }
 
@@ -92,7 +101,7 @@ static char *late_line(const struct ask *a)
 /* Its time is over. */
 static bool too_late(struct ask *a)
 {
-    if (a->state == ASK_WAITS && !vs_journal_withdraw(a->page, a->number))
+    if (a->state == ASK_WAITS && !vs_journal_withdraw(a->live.map, a->number))
         return false; /* it was taken just now */
     return over(a, ASK_LATE, late_line(a));
 }
@@ -115,7 +124,7 @@ bool ask_takes_long(const struct ask *a)
 
 static bool look_at_request(struct ask *a)
 {
-    switch (vs_journal_request_state(a->page, a->number, &a->answer)) {
+    switch (vs_journal_request_state(a->live.map, a->number, &a->answer)) {
     case VS_REQUEST_ANSWERED:
         return over(a, ASK_ANSWERED, NULL);
     case VS_REQUEST_TAKEN:

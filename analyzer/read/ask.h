@@ -21,9 +21,8 @@ enum ask_state {
 };
 
 struct ask {
-    struct live live;
-    struct vs_journal *page; /* the journal once more, writable */
-    int fd;                  /* of it, for the lock by which askers exclude each other */
+    struct live live; /* its journal is mapped writable */
+    int fd;           /* of it, for the lock by which askers exclude each other */
     bool locked;
     struct vs_control_request request;
     uint32_t number;

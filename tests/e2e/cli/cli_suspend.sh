@@ -108,13 +108,17 @@ kill -CONT "$one"
 says 0 '#' '' resume "$one"
 tail -n 2 one.out | tr '\n' ' ' | grep -q '^suspend roles=0 .* resume ' || fail "carried out though withdrawn: $(cat one.out)"
 # nor withdrawn by another asker
+until_locked() { # JOURNAL: somebody asks
+    for ((i = 0; i < 3000; i++)); do
+        flock -n "$1" true || return
+        sleep 0.02
+    done
+    fail "nobody asks: $(cat err)"
+}
 stopped "$one"
 timeout 300 "$V" suspend "$one" >first 2>first.err &
 first=$!
-for ((i = 0; i < 3000; i++)); do
-    flock -n "$journals/answers-$one.vsj" true || break
-    sleep 0.02
-done
+until_locked "$journals/answers-$one.vsj"
 says 1 '' "vramscope: resume: another request to pid $one is under way: try again, or with a longer --timeout" resume --timeout=0.2s "$one"
 kill -CONT "$one"
 wait "$first" || fail "an asker among two: $(cat first first.err)"
@@ -217,11 +221,7 @@ ask_a_stopped() {
     stopped "$pid"
     timeout 300 "$V" suspend "$pid" >out 2>err &
     first=$!
-    for ((i = 0; i < 3000; i++)); do # it has the journal open twice
-        [ "$(grep -c " $journals/.*\.vsj$" "/proc/$(pgrep -P "$first")/maps" 2>/dev/null)" = 2 ] && return
-        sleep 0.02
-    done
-    fail "suspend does not open the journal: $(cat err)"
+    until_locked "$journals"/*"$pid"*.vsj
 }
 ask_a_stopped
 kill -KILL "$pid"
