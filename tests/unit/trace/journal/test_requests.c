@@ -138,7 +138,7 @@ TEST(a_page_of_anything_is_bounded, begin, end)
 
 enum { ROUNDS = 20000 };
 static _Atomic bool over;
-static unsigned char taken[ROUNDS * 2];
+static _Atomic unsigned char taken[ROUNDS * 2];
 
 static void *take_all(void *unused)
 {
@@ -156,7 +156,6 @@ TEST(it_is_either_withdrawn_or_carried_out, begin, end)
     pthread_t thread;
     unsigned withdrawn = 0;
     over = false;
-    memset(taken, 0, sizeof taken);
     pthread_create(&thread, NULL, take_all, NULL);
     for (int i = 0; i < ROUNDS; i++) {
         uint32_t number;
