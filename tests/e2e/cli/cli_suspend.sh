@@ -259,15 +259,16 @@ end old "$pid" || fail "prog_suspend: $(cat old.out)"
 # ---- under the arena ----
 has_arena || { echo "asked and answered; no arena in this build" && exit 0; }
 recorded arena VRAMSCOPE_ALLOCATOR=arena
+refuses="vramscope: suspend: pid $pid ($tests/prog_suspend) refuses:"
 unknown="nothing that is alive in the arena is known to be"
-says 1 '' "vramscope: suspend: pid $pid ($tests/prog_suspend) refuses: $unknown gradient, optimizer state: PyTorch says so under vramscope run" suspend --role=gradient,optimizer-state "$pid"
-says 1 '' "vramscope: suspend: pid $pid ($tests/prog_suspend) refuses: $unknown buffer: PyTorch says so under vramscope run" suspend --keep=buffer "$pid"
-# the rest is the arena's answer
+says 1 '' "$refuses $unknown gradient, buffer: PyTorch says so under vramscope run" suspend --role=gradient,buffer "$pid"
+says 1 '' "$refuses $unknown buffer: PyTorch says so under vramscope run" suspend --keep=buffer "$pid"
+# what is known goes to the arena, whose answer this is
 answer="nothing of this process can be suspended"
-for words in "" --role=parameter --keep=parameter; do
-    says 1 '' "vramscope: suspend: pid $pid ($tests/prog_suspend) refuses: $answer" suspend $words "$pid"
+for words in "" --role=parameter --role=optimizer-state --keep=parameter,optimizer-state; do
+    says 1 '' "$refuses $answer" suspend $words "$pid"
 done
-says 1 '' "vramscope: resume: pid $pid ($tests/prog_suspend) refuses: $answer" resume "$pid"
+says 1 '' "${refuses/suspend/resume} $answer" resume "$pid"
 end arena "$pid" && grep -qx whole arena.out || fail "prog_suspend under the arena: $(cat arena.out)"
 end one "$one"
 echo "asked, refused and answered; all or none of a job"
