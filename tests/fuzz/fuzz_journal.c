@@ -32,6 +32,24 @@ static void look(struct vs_journal *j)
         abort();
 }
 
+static void ask(struct vs_journal *j)
+{
+    struct vs_control_request request;
+    struct vs_control_answer answer;
+    if (!vs_journal_can_ask(j))
+        return;
+    if (vs_journal_requested(j, &request, 0) && !memchr(request.to, 0, sizeof request.to))
+        abort();
+    uint32_t number = vs_journal_ask(j, &(struct vs_control_request){.kind = VS_CONTROL_RESUME}, UINT64_MAX);
+    if (number && (!vs_journal_requested(j, &request, 0) || request.number != number))
+        abort();
+    if (vs_journal_request_state(j, number, &answer) == VS_REQUEST_ANSWERED &&
+        !memchr(answer.text, 0, sizeof answer.text))
+        abort();
+    if (number)
+        vs_journal_answer(j, &(struct vs_control_answer){.number = number});
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct bytes good;
@@ -50,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         vs_recover(path, database, why, sizeof why);
     } else if (vs_journal_open(&j, path, data[0] & WRITABLE) == 0) {
         look(j);
+        ask(j);
         vs_journal_close(j);
     }
     unlink(path);
