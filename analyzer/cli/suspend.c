@@ -112,21 +112,24 @@ static bool has_ended(const struct live *l)
     return l->state == LIVE_ENDED || l->state == LIVE_KILLED || l->state == LIVE_CUT;
 }
 
-/* Adds the process of JOURNAL where it lives.  What is wrong with one that does not is in WHY. */
-static void add(struct job *job, const char *journal, char *why, size_t size)
+/* Adds the process of JOURNAL, if it lives.  False: it can't be asked, and WHY says so; of one that has ended
+ * WHY says that. */
+static bool add(struct job *job, const char *journal, char *why, size_t size)
 {
     struct asked *a = xrealloc(NULL, sizeof *a);
     *a = (struct asked){.undone = false};
-    if (ask_open(&a->ask, journal, why, size) && !has_ended(&a->ask.live)) {
+    bool opened = ask_open(&a->ask, journal, why, size);
+    if (opened && !has_ended(&a->ask.live)) {
         *PUSH(job->at, job->count) = a;
-        return;
+        return true;
     }
-    char *line = a->ask.live.map ? live_line(&a->ask.live) : NULL;
+    char *line = opened ? live_line(&a->ask.live) : NULL;
     if (line)
         snprintf(why, size, "%s", line);
     free(line);
     ask_close(&a->ask);
     free(a);
+    return opened;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -145,18 +148,21 @@ static int find(struct job *job, const char *operand)
     char **journals = live_find(operand, &n, why, sizeof why);
     if (!journals)
         return complain("%s: %s", job->command, why);
+    bool all = true; /* or none: a job would be suspended in halves */
     for (size_t i = 0; i < n; i++) {
-        add(job, journals[i], why, sizeof why);
+        all = all && add(job, journals[i], why, sizeof why);
         free(journals[i]);
     }
     free(journals);
-    if (job->count)
+    if (all && job->count) {
         qsort(job->at, job->count, sizeof *job->at, by_rank);
-    else if (*why)
+        return EXIT_GOOD;
+    }
+    if (*why)
         complain("%s: %s", job->command, why);
     else
         complain("%s: no process of %s records now: vramscope top shows all that do", job->command, operand);
-    return job->count ? EXIT_GOOD : EXIT_INCOMPLETE;
+    return EXIT_INCOMPLETE;
 }
 
 /* ---- asking ---- */

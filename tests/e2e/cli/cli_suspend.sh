@@ -247,6 +247,20 @@ struct.pack_into("<Q", content, at + 21 * 8, 1)
 open(sys.argv[2], "wb").write(content)
 PY
 says 3 '' "vramscope: suspend: pid $pid records with an older vramscope, which can't be asked: start it again" suspend "$journals/old-format.vsj"
+cp one.out before
+cp "$journals/old-format.vsj" "$journals/answers-again.vsj" # a job with one that can't be asked: nobody is
+python3 - "$journals/answers-again.vsj" "$dir/jobs/one/one.db" <<'PY'
+import struct, sys
+with open(sys.argv[1], "r+b") as f:
+    content = f.read(1 << 16)
+    at = content.index(b"/jobs/old.db\0")
+    at = content.rindex(b"\0", 0, at) + 1
+    f.seek(at)
+    f.write(sys.argv[2].encode() + b"\0")
+PY
+says 3 '' "vramscope: suspend: pid $pid records with an older vramscope, which can't be asked: start it again" suspend jobs/one
+cmp one.out before || fail "asked all the same: $(cat one.out)"
+rm "$journals/answers-again.vsj"
 "$V" top --once "$journals/old-format.vsj" >out 2>err && grep -q " $pid " out || fail "top of an older journal: $(cat out err)"
 if [ "$(id -u)" = 0 ]; then
     chown nobody "$journals/old-format.vsj"
