@@ -71,8 +71,8 @@ static void record_holding(struct recorded *r, int device, const struct vs_holdi
 {
     vs_place_prepare(CUDA_SUCCESS);
     vs_place_announce(device);
-    if (vs_event(VS_OP_ARENA_RESERVED, VS_SPACE_ARENA, (struct vs_place){(int8_t)device, 0}, 0, h->reserved,
-                 h->idle, h->deferred, CUDA_SUCCESS) != VS_SEQ_NONE)
+    if (vs_event(VS_OP_ARENA_RESERVED, VS_SPACE_ARENA, (struct vs_place){(int8_t)device, 0}, h->away,
+                 h->reserved, h->idle, h->deferred, CUDA_SUCCESS) != VS_SEQ_NONE)
         /* release: stored after the event, so a thread that sees it may record a block */
         __atomic_store_n(&r->reported, h->change, __ATOMIC_RELEASE);
 }
@@ -180,6 +180,19 @@ void vs_provided_report_all(void)
 {
     if (vs_providing != NULL)
         vs_provided_report_now();
+}
+
+void vs_provided_changed(int device)
+{
+    int kept = errno;
+    if (vs_providing == NULL || device < 0 || device >= DEVICES || !vs_record_enabled())
+        return;
+    bool entered = vs_provided_enter(__builtin_frame_address(0));
+    have_due(device);
+    vs_provided_report_now();
+    if (entered)
+        vs_hook_leave();
+    errno = kept;
 }
 
 /* May be called by a signal handler that interrupted this very thread within a lock: not where one

@@ -52,6 +52,7 @@ struct vs_holding {
     uint64_t reserved; /* physical memory */
     uint64_t idle;     /* part of reserved that is in no block */
     uint64_t deferred; /* part of reserved in freed blocks that the device may still use */
+    uint64_t away;     /* not in reserved: memory of blocks that is on the host instead */
 };
 
 /* A function with the signature of a driver function, which replaces it for all callers of the hook; for
@@ -119,5 +120,10 @@ bool vs_provided_enter(const void *frame);
 void vs_provided_leave(bool entered, const struct vs_given *g);
 /* To be called before that if the call got no memory: records the failure and the driver's free bytes. */
 void vs_provided_refused(const struct vs_given *g, uint64_t size, CUresult status);
+
+/* What is held of DEVICE has changed although the program asked for nothing: memory went away or came back.
+ * Records it.  Any thread, of the program's or of ours, inside a hooked call or not, but never inside the
+ * provider.  If the provider could not say now, the device's next request records the change. */
+void vs_provided_changed(int device);
 
 #endif

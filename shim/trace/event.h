@@ -80,8 +80,9 @@ enum vs_driver { VS_DRIVER_REAL, VS_DRIVER_SIMULATED, VS_DRIVER_DRY };
      */                                                                                                      \
     X(24, OVERHEAD, "overhead")                                                                              \
     /* the physical memory that the device's arena holds, exactly: size = those bytes, arg0 = of them idle,  \
-     * arg1 = those of blocks that were freed and are not yet reusable.  Recorded before the event of a      \
-     * block that needed it, and after frees */                                                              \
+     * arg1 = those of blocks that were freed and are not yet reusable; address = bytes of blocks that are   \
+     * away, on the host and in no figure here.  Recorded before the event of a block that needed it, after  \
+     * frees, and when memory went away or came back */                                                      \
     X(25, ARENA_RESERVED, "arena_reserved")                                                                  \
     /* the arena's figures at a moment, in several events: range = number of the sample, stack = which part, \
      * address, size, arg0, arg1 = figures 4 * part to 4 * part + 3 of enum vs_arena_figure.  No row of ev   \

@@ -11,11 +11,13 @@
 #define VS_NOW_RANGES  24 /* the latest opened of those that are open */
 
 #define VS_NOW_USE_UNKNOWN 1u /* libraries' pools do not say what they use: allocated is a lower bound */
+#define VS_NOW_WAS_AWAY    2u /* memory of the device's has been away */
 
 struct vs_now_device {
     int32_t ordinal;
     uint32_t flags; /* VS_NOW_* */
     uint64_t allocated, reserved, peak_allocated, peak_reserved;
+    uint64_t away;         /* of allocated: on the host, and not in reserved */
     int64_t peak_t;        /* of allocated */
     uint64_t process_used; /* the driver's last figures: of this process, of the whole device */
     uint64_t device_used;

@@ -22,7 +22,7 @@
 --   range          rng.id of the innermost range that the event belongs to, 0 none
 --   seq            the event's number, ev.seq; alloc_seq that of an allocation, free_seq of what ended it
 --   t_ns           nanoseconds since the run's start; t_alloc_ns when it was allocated, t_free_ns when freed
---   address        what the driver gave: a pointer, or a handle of physical memory or of a pool
+--   address        what the driver gave: a pointer, or a handle of physical memory or of a pool; of arena_reserved the bytes that are away (table away)
 --   size_bytes     bytes asked for
 --   op             what happened, op.name        api      the driver function that was called, api.name
 --   space          which kind of memory, space.name: only `device`, `pool`, `array`, `graph` and `arena` are in a device's totals
@@ -36,7 +36,7 @@
 --   framework_bytes, direct_bytes   the device's totals after the event: what a framework's allocator has given out, and
 --                  driver allocations that no such allocator carves up
 --   allocated_bytes                 their sum
---   reserved_bytes what the process holds of the driver on the device
+--   reserved_bytes what the process holds of the driver on the device; less than allocated_bytes only where memory was away (table away)
 --   managed        1: a caching allocator carves blocks from it, so that it counts as reserved alone; 2: likewise a library's pool that
 --                  does not report what it uses of it
 --   owner          the library that asked, NULL unknown
@@ -367,6 +367,10 @@ CREATE TABLE pool_use(process INT, t_ns INT, device INT,
   used_bytes INT,  -- in use then
   peak_bytes INT,  -- the most in use so far, by the library's own counter; NULL: it has none
   held_bytes INT); -- what the pool held of the driver; NULL: it does not say
+-- how much of what lives on the device was away, from event seq at t_ns on: an arena's blocks whose memory was on the host (away_bytes).  That is part of
+-- allocated and not of reserved.  A row for each change; no row: nothing ever was.  Of a folded stretch those rows stay that held at peaks, at
+-- out-of-memory and at the moments of its rows of table zone, with the greatest and the last
+CREATE TABLE away(seq INTEGER PRIMARY KEY, t_ns INT, device INT, away_bytes INT);
 -- VRAMSCOPE_ALLOCATOR=arena: what the arena of a device had done since it was made, and what it was like, at moments: each of its threads
 -- takes a sample every 1/32 of its requests (4 at least, 4096 at most), and there is one at the exit and at the arena's end.  See view arena
 CREATE TABLE arena_sample(process INT, device INT,
@@ -472,6 +476,14 @@ CREATE VIEW arena AS SELECT z.*, z.mallocs + z.frees AS requests,
   FROM arena_sample z JOIN arena_sample a ON a.rowid = (SELECT min(rowid) FROM arena_sample b
     WHERE b.process = z.process AND b.device = z.device AND b.number = z.number AND 3 * (b.mallocs + b.frees) >= 2 * (z.mallocs + z.frees))
   WHERE z.rowid IN (SELECT max(rowid) FROM arena_sample GROUP BY process, device, number);
+
+-- where memory was away: for each device and each of the kinds 'allocated' and 'reserved' of table peak (with its peak_bytes) how much it was then (away_bytes), and the most at any
+-- time (most_away_bytes)
+CREATE VIEW away_peak AS SELECT p.process AS process, p.device AS device, p.kind AS kind, ifnull(p.peak_bytes, p.known_bytes) AS peak_bytes, p.t_ns AS t_ns,
+  ifnull((SELECT a.away_bytes FROM away a WHERE a.device = p.device AND a.seq > (p.process - 1) << 40 AND a.seq <= p.seq ORDER BY a.seq DESC LIMIT 1), 0) AS away_bytes,
+  m.most AS most_away_bytes
+  FROM (SELECT (seq >> 40) + 1 AS process, device, max(away_bytes) AS most FROM away GROUP BY (seq >> 40) + 1, device) m
+  JOIN peak p ON p.process = m.process AND p.device = m.device AND p.kind IN ('allocated', 'reserved');
 
 -- the curve: the device's totals, and the phase, after each event that could change them.  Of a folded stretch, for each device and
 -- phase: the greatest and the least allocated, and what its last event left, each at its moment (so not all are in order).

@@ -54,7 +54,7 @@ class Totals:
 
     def __init__(self):
         self.framework = self.base = self.driver = self.managed = 0
-        self.pool = self.graph = self.arena = self.arena_managed = self.arena_told = 0
+        self.pool = self.graph = self.arena = self.arena_managed = self.arena_told = self.away = 0
         self.pool_told = self.graph_told = 0
         self.managed_base = self.base_seq = 0  # held from before the recording: of the framework's reserved
 
@@ -66,7 +66,7 @@ class Totals:
 
     def reserved(self):
         return (self.driver + self.managed + self.managed_base + max(self.pool, self.pool_told) + max(self.graph, self.graph_told)
-                + max(self.arena + self.arena_managed, self.arena_told))
+                + max(self.arena + self.arena_managed, self.arena_told + self.away) - self.away)
 
     def held(self):
         """What the driver has given for addresses, pools' reserves left out."""
@@ -97,6 +97,7 @@ class Replay:
         self.peak, self.outside_peak = {}, {}
         self.open, self.stacks = {}, {}  # ranges: by id; by thread, outermost first
         self.ranges = {}
+        self.aways = []                  # rows of table away
         self.after = {}                  # seq -> {device: (allocated, reserved)}
         self.amends = {}
         self.unknown = 0
@@ -557,7 +558,10 @@ class Replay:
         self.doubt.discard(key)
 
     def arena(self, e):
-        self.total(e.device).arena_told = e.size
+        t = self.total(e.device)
+        if t.away != e.address:
+            self.aways.append((e.seq, e.t, e.device, e.address))
+        t.arena_told, t.away = e.size, e.address
 
     # ---- a framework's blocks ----
 

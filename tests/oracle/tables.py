@@ -298,6 +298,7 @@ class Tables:
         self.same("counter 'driver_out_of_memory'", self.count("driver_out_of_memory"), len(asks))
         self.same("counter 'lost_range_pops'", self.count("lost_range_pops"), 0)
         self.same("stretch", [(s.first_seq, s.folded) for s in self.r.table("stretch", "first_seq") if s.folded], [])
+        self.same("away", [(a.seq, a.t_ns, a.device, a.away_bytes) for a in self.r.table("away", "seq")], self.x.aways)
         for name in ("upper_bound", "range_fold", "pool_use"):
             self.same(name, self.r.rows(f"SELECT count(*) AS n FROM {name}")[0].n, 0)
         self.same("loss", [(l.events, l.code) for l in self.r.table("loss")], [])

@@ -25,8 +25,8 @@ class Views:
             self.complain(f"view {what}: {got}, should be {expected}")
 
     def check(self):
-        for check in (self.event, self.timeline, self.range, self.phase_peak, self.allocation, self.open, self.leak, self.at_peak,
-                      self.at_oom, self.private_pool, self.waiting_block, self.not_written_out, self.zone_held, self.step_peak):
+        for check in (self.event, self.timeline, self.away_peak, self.range, self.phase_peak, self.allocation, self.open, self.leak,
+                      self.at_peak, self.at_oom, self.private_pool, self.waiting_block, self.not_written_out, self.zone_held, self.step_peak):
             check()
 
     def event(self):
@@ -46,6 +46,17 @@ class Views:
                     if e.device >= 0 and (e.op < PUSH or e.op >= RECLASSIFY)]
         got = [row("t_ns device allocated_bytes reserved_bytes phase", v) for v in self.r.rows("SELECT * FROM timeline")]
         self.same("timeline", sorted(got), sorted(expected))
+
+    def away_peak(self):
+        aways = self.r.table("away", "seq")
+        got = {row("device kind peak_bytes t_ns away_bytes most_away_bytes", v) for v in self.r.rows("SELECT * FROM away_peak")}
+        expected = set()
+        for p in self.r.table("peak"):
+            own = [a for a in aways if a.device == p.device]
+            if own and p.kind in ("allocated", "reserved"):
+                then = [a.away_bytes for a in own if a.seq <= p.seq]
+                expected.add((p.device, p.kind, p.peak_bytes, p.t_ns, then[-1] if then else 0, max(a.away_bytes for a in own)))
+        self.same("away_peak", got, expected)
 
     def range(self):
         sources = {1: "marker", 2: "nvtx", 3: "automatic"}

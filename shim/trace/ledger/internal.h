@@ -66,6 +66,8 @@ struct device {
     uint64_t arena_live, arena_managed;   /* the arena's blocks: direct, and those carved by a framework */
     uint64_t arena_unknown_use;           /* the arena's blocks that other libraries' pools carve */
     uint64_t arena_reserved;              /* what it holds, as last recorded */
+    uint64_t arena_away;                  /* what of its blocks is on the host, likewise */
+    bool was_away;                        /* some has been */
     struct vs_arena_row arena;            /* the parts of a sample of it that have come */
     uint32_t arena_sample, arena_parts;   /* its number; a bit per part */
     bool pools_in_doubt, graphs_in_doubt; /* the primary context ended; the next figure says if they did */

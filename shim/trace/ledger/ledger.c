@@ -298,9 +298,11 @@ static struct vs_now_device device_now(const struct vs_ledger *l, int index)
     const struct device *d = &l->device[index];
     const struct last_sample *said = l->oom.last_sample[index];
     return (struct vs_now_device){.ordinal = index - 1,
-                                  .flags = vs_use_unknown(d) ? VS_NOW_USE_UNKNOWN : 0,
+                                  .flags = (vs_use_unknown(d) ? VS_NOW_USE_UNKNOWN : 0) |
+                                           (d->was_away ? VS_NOW_WAS_AWAY : 0),
                                   .allocated = d->curve[VS_CURVE_ALLOCATED].now,
                                   .reserved = d->curve[VS_CURVE_RESERVED].now,
+                                  .away = d->arena_away,
                                   .peak_allocated = d->curve[VS_CURVE_ALLOCATED].peak,
                                   .peak_reserved = d->curve[VS_CURVE_RESERVED].peak,
                                   .peak_t = d->curve[VS_CURVE_ALLOCATED].peak_t,

@@ -56,7 +56,8 @@ enum vs_managed { VS_NOT_MANAGED, VS_MANAGED, VS_UNKNOWN_USE };
  * pools gave, what graphs allocate beyond their launch, the arena's blocks).  Their sum is `allocated`;
  * without what libraries carve whose pools report nothing (unknown use) it is a lower bound.  reserved:
  * direct, what caching allocators and such libraries carve, and what pools, graphs and the arena hold beyond
- * what they gave (totals_of in totals.c). */
+ * what they gave, but nothing that is away: where memory is, it may be less than allocated (totals_of in
+ * totals.c). */
 struct vs_row {
     uint64_t seq;
     int64_t t;
@@ -135,6 +136,12 @@ struct vs_arena_row { /* a sample of the arena's figures */
     int64_t t;
     int device;
     uint64_t figure[VS_FIGURE_END];
+};
+
+struct vs_away_row { /* how much of what lives on the device is on the host, from event SEQ on */
+    uint64_t seq, bytes;
+    int64_t t;
+    int device;
 };
 
 struct vs_fact_row { /* of table meta: strings */
@@ -347,6 +354,7 @@ struct vs_alloc {
     X(stretches, struct vs_stretch_row)                                                                      \
     X(samples, struct vs_sample_row)                                                                         \
     X(arenas, struct vs_arena_row)                                                                           \
+    X(aways, struct vs_away_row)                                                                             \
     X(pools, struct vs_pool_row)                                                                             \
     X(roles, struct vs_role_row)                                                                             \
     X(facts, struct vs_fact_row)                                                                             \

@@ -1,9 +1,9 @@
 /*
  * pools.c - what memory pools, graphs and the arena hold of the driver, as reported.
  *
- * ARENA_RESERVED comes before the block that needed it, so that `allocated` is never above `reserved`.  A
- * sample of the arena's figures comes in parts, one event each, among other threads' events.  An incomplete
- * one (a part was lost, or the process was killed) is discarded.
+ * ARENA_RESERVED comes before the block that needed it, so that `allocated` is never above `reserved` and
+ * what is away together.  A sample of the arena's figures comes in parts, one event each, among other
+ * threads' events.  An incomplete one (a part was lost, or the process was killed) is discarded.
  */
 #include "internal.h"
 
@@ -37,8 +37,15 @@ void vs_apply_arena_reserved(struct vs_ledger *l, const struct vs_event *e)
 {
     struct vs_row r;
     vs_row_begin(l, &r, e);
-    vs_device(l, e->device)->arena_reserved = e->size;
+    struct device *d = vs_device(l, e->device);
+    bool moved = d->arena_away != e->address;
+    d->arena_reserved = e->size;
+    d->arena_away = e->address;
+    d->was_away = d->was_away || e->address;
     vs_row_end(l, &r);
+    if (moved && !l->restoring)
+        vs_list_push(&l->out->aways, l->out->no_memory,
+                     (struct vs_away_row){r.seq, d->arena_away, r.t, e->device});
 }
 
 static void begin_sample(struct device *d, const struct vs_event *e)

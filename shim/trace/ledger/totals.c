@@ -65,13 +65,14 @@ struct totals {
 
 /* What the device's allocations add up to.  A pool, a device's graphs and the arena hold memory that
  * allocations are carved from: it counts as reserved once, by the larger of two figures: what the driver (or
- * the arena) last reported that they hold, and what is allocated from it, which may have grown since. */
+ * the arena) last reported that they hold, and what is allocated from it, which may have grown since, without
+ * what of that is away. */
 static inline struct totals totals_of(const struct device *d)
 {
     uint64_t pools = larger(d->pool_sampled, d->pool_live);
     uint64_t graphs = larger(d->graph_sampled, d->graph_live);
     uint64_t arena_blocks = d->arena_live + d->arena_managed + d->arena_unknown_use;
-    uint64_t arena = larger(d->arena_reserved, arena_blocks);
+    uint64_t arena = larger(d->arena_reserved + d->arena_away, arena_blocks) - d->arena_away;
     uint64_t managed_outside_arena = d->curve[VS_CURVE_MANAGED].now - d->arena_managed;
     uint64_t unknown_use_outside_arena = d->curve[VS_CURVE_UNKNOWN_USE].now - d->arena_unknown_use;
     return (struct totals){.framework = d->curve[VS_CURVE_FRAMEWORK].now,

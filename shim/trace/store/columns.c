@@ -106,6 +106,7 @@ static struct columns columns_of(enum vs_statement table)
         TABLE(SAMPLE, vs_sample_row, P, C(t), C(device), C(used), NAME(source, sources), C(rss), C(pinned),
               C(reserved), C(seq));
         TABLE(ARENA, vs_arena_row, P, C(device), C(t), VS_ARENA_FIGURES(FIGURE));
+        TABLE(AWAY, vs_away_row, C(seq), C(t), C(device), C(bytes));
         TABLE(POOL_USE, vs_pool_row, P, C(t), C(device), C(name), C(used), OR(UNKNOWN, peak),
               OR(UNKNOWN, held));
         TABLE(FACT, vs_fact_row, C(key), C(value));

@@ -1,6 +1,6 @@
 /*
  * fold_sums.c - replaces the events of a folded stretch: one zone for each device and phase, sums of its
- * ranges, extremes of its samples.
+ * ranges, extremes of its samples, and what was away at the moments that remain.
  *
  * Folding a stretch and joining two folded ones are the same here: the rows between two sequence numbers
  * become one set.  A maximum keeps its time and its holders; of equal figures the earlier one is kept.
@@ -323,6 +323,8 @@ int vs_fold_sums(struct vs_store *s, uint64_t first, uint64_t last, uint32_t *ro
     int rc = fold_zones(s, first, last, rows);
     if (rc == 0)
         rc = fold_samples(s, first, last, rows);
+    if (rc == 0) /* after the zones: what holds at their moments stays */
+        rc = vs_sql_run(s, VS_SQL_FOLD_AWAYS, "ii", (int64_t)first, (int64_t)last);
     if (rc == 0)
         rc = vs_sql_run(s, VS_SQL_FOLD_STEPS, "ii", (int64_t)first, (int64_t)last);
     if (rc == 0)

@@ -94,6 +94,23 @@ struct vs_alloc_then { /* that lived at row `then` */
 
 #define VS_QUESTION(NAME, column) ",?"
 
+/* Of the rows of away between two numbers those that stay when that stretch is folded: of each device the
+ * last and the greatest, and those that held at the moments that remain: of peaks, out-of-memory and zones.
+ */
+#define VS_AWAY_ENDS                                                                                         \
+    "SELECT max(seq) FROM away WHERE seq BETWEEN ?1 AND ?2 GROUP BY device UNION ALL "                       \
+    "SELECT seq FROM (SELECT seq, max(away_bytes) FROM away WHERE seq BETWEEN ?1 AND ?2 GROUP BY device) "
+#define VS_AWAY_AT(until, moments)                                                                           \
+    "UNION ALL SELECT ifnull((SELECT a.seq FROM away a WHERE a.device = z.device AND " until                 \
+    " ORDER BY a.seq DESC LIMIT 1), 0) FROM " moments " "
+#define VS_AWAY_ZONES                                                                                        \
+    "zone z CROSS JOIN json_each(json_array(z.max_allocated_t, z.min_allocated_t, z.max_reserved_t, "        \
+    "z.t_last)) m WHERE z.first_seq BETWEEN ?1 AND ?2"
+#define VS_AWAYS_KEPT                                                                                        \
+    VS_AWAY_ENDS VS_AWAY_AT("a.seq <= z.seq", "peak z WHERE z.seq BETWEEN ?1 AND ?2")                        \
+        VS_AWAY_AT("a.seq <= z.seq", "oom z WHERE z.seq BETWEEN ?1 AND ?2")                                  \
+            VS_AWAY_AT("a.seq <= ?2 AND a.t_ns <= m.value", VS_AWAY_ZONES)
+
 /* X(name, sql) */
 #define VS_STATEMENTS(X)                                                                                     \
     X(STRING, "INSERT OR IGNORE INTO string VALUES(?,?)")                                                    \
@@ -112,6 +129,7 @@ struct vs_alloc_then { /* that lived at row `then` */
     X(ZONE, "INSERT OR REPLACE INTO zone VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")               \
     X(SAMPLE, "INSERT INTO sample VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?)")                                   \
     X(ARENA, "INSERT INTO arena_sample VALUES(" VS_PROCESS ",?,?" VS_ARENA_FIGURES(VS_QUESTION) ")")         \
+    X(AWAY, "INSERT INTO away VALUES(?,?,?,?)")                                                              \
     X(POOL_USE, "INSERT INTO pool_use VALUES(" VS_PROCESS ",?,?,?,?,?,?)")                                   \
     X(STEP, "INSERT INTO step VALUES(" VS_PROCESS ",?,?,?)")                                                 \
     X(MOMENT, "INSERT INTO moment VALUES(" VS_PROCESS ",?,?,?,?,?)")                                         \
@@ -161,6 +179,7 @@ struct vs_alloc_then { /* that lived at row `then` */
     X(FOLD_ZONES_GONE, "DELETE FROM zone WHERE first_seq BETWEEN ? AND ?")                                   \
     X(FOLD_SAMPLES, "SELECT * FROM sample WHERE seq BETWEEN ? AND ? ORDER BY seq")                           \
     X(SAMPLE_GONE, "DELETE FROM sample WHERE seq = ?")                                                       \
+    X(FOLD_AWAYS, "DELETE FROM away WHERE seq BETWEEN ?1 AND ?2 AND seq NOT IN (" VS_AWAYS_KEPT ")")         \
     X(FOLD_STEPS, "DELETE FROM step WHERE seq BETWEEN ?1 AND ?2 AND seq < (SELECT max(seq) FROM step WHERE " \
                   "seq BETWEEN ?1 AND ?2)")                                                                  \
     X(FOLD_MOMENTS, "DELETE FROM moment WHERE seq BETWEEN ? AND ? AND source <> 3")                          \

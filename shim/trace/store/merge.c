@@ -169,8 +169,12 @@ static int copy_all(struct vs_merge *m)
 {
     sqlite3_stmt *q;
     int rc = 0;
-    if (sqlite3_prepare_v2(m->db, "SELECT name FROM main.sqlite_master WHERE type = 'table'", -1, &q, NULL) !=
-        SQLITE_OK)
+    /* a table that came later than the other file is missing there */
+    if (sqlite3_prepare_v2(
+            m->db,
+            "SELECT name FROM main.sqlite_master WHERE type = 'table' AND (name <> 'away' OR name IN "
+            "(SELECT name FROM other.sqlite_master))",
+            -1, &q, NULL) != SQLITE_OK)
         return -1;
     while (rc == 0 && sqlite3_step(q) == SQLITE_ROW) {
         const char *table = (const char *)sqlite3_column_text(q, 0);

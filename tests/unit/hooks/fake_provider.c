@@ -14,6 +14,13 @@ PUBLIC struct fake_provider *vramscope_test_provider(void)
     return &p;
 }
 
+/* What the mover of memory calls. */
+PUBLIC void vramscope_test_changed(int device);
+void vramscope_test_changed(int device)
+{
+    vs_provided_changed(device);
+}
+
 static bool alloc(struct vs_given *g, CUdeviceptr *out, size_t size)
 {
     p.allocs++;

@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <dlfcn.h>
+#include <errno.h>
 
 #include "unit/says.h"
 #include "fake_driver.h"
@@ -129,6 +130,29 @@ TEST(what_was_not_recorded_is_told_once_something_is, fresh)
     assert_int_equal(cuMemAlloc_v2(&p, 100), CUDA_SUCCESS);
     event(0, VS_OP_ARENA_RESERVED);
     event(1, VS_OP_ALLOC);
+}
+
+TEST(what_went_away_is_recorded_though_the_program_asked_for_nothing, fresh)
+{
+    void (*changed)(int device) = (void (*)(int))dlsym(RTLD_DEFAULT, "vramscope_test_changed");
+    CUdeviceptr p = 0;
+    assert_int_equal(cuMemAlloc_v2(&p, 100), CUDA_SUCCESS);
+    record_log->count = 0;
+    provider->held = (struct vs_holding){.change = ++changes, .reserved = 1024, .away = 3072};
+    errno = 77;
+    changed(0);
+    assert_int_equal(errno, 77);
+    SAYS(event(0, VS_OP_ARENA_RESERVED), .size = 1024, .address = 3072, .device = 0);
+    changed(0); /* nothing has changed since */
+    assert_int_equal(record_log->count, 1);
+    provider->held.change = ++changes;
+    record_log->disabled = true;
+    changed(0);
+    record_log->disabled = false;
+    assert_int_equal(record_log->count, 1);
+    changed(-1);
+    changed(1000);
+    assert_int_equal(record_log->count, 1);
 }
 
 TEST(a_stand_in_is_called_for_the_function_and_reaches_the_drivers_own, fresh)

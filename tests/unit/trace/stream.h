@@ -158,11 +158,14 @@ static inline void stream_context_end(struct stream *s, uint64_t end, bool prima
     stream_reserve(s, VS_SPACE_GRAPH, 0);
 }
 
-/* The arena holds more, gives a block in each step, and every third step takes a sample. */
+/* The arena holds more, gives a block in each step, and every third step takes a sample; of every few steps a
+ * part of it is away in some. */
 static inline void stream_arena(struct stream *s, uint64_t n)
 {
-    stream_emit(
-        s, (struct vs_event){.op = VS_OP_ARENA_RESERVED, .space = VS_SPACE_ARENA, .size = (n + 1) << 21});
+    stream_emit(s, (struct vs_event){.op = VS_OP_ARENA_RESERVED,
+                                     .space = VS_SPACE_ARENA,
+                                     .size = (n + 1) << 21,
+                                     .address = n % 7 < 3 ? 0 : (n * 5 % 11) << 21});
     stream_own(s, VS_SPACE_ARENA, 0x70000000000, 100000);
     for (uint32_t part = 0; n % 3 == 2 && part < VS_FIGURE_PARTS; part++) {
         uint32_t open = s->open;

@@ -79,17 +79,13 @@ static const struct verb {
     {"overhead", "0s", {.op = VS_OP_OVERHEAD}},
 };
 
-static const struct field event_fields[] = {{"in", MEMBER(vs_event, space), spaces},
-                                            {"ctx", MEMBER(vs_event, context), NULL},
-                                            {"dev", MEMBER(vs_event, device), NULL},
-                                            {"kind", MEMBER(vs_event, arg0), kinds},
-                                            {"by", MEMBER(vs_event, arg1), callers},
-                                            {FIELD(vs_event, arg0), NULL},
-                                            {FIELD(vs_event, arg1), NULL},
-                                            {FIELD(vs_event, status), NULL},
-                                            {FIELD(vs_event, stack), NULL},
-                                            {FIELD(vs_event, size), NULL},
-                                            {NULL, 0, 0, NULL}};
+static const struct field event_fields[] = {
+    {"in", MEMBER(vs_event, space), spaces}, {"ctx", MEMBER(vs_event, context), NULL},
+    {"dev", MEMBER(vs_event, device), NULL}, {"kind", MEMBER(vs_event, arg0), kinds},
+    {"by", MEMBER(vs_event, arg1), callers}, {"away", MEMBER(vs_event, address), NULL},
+    {FIELD(vs_event, arg0), NULL},           {FIELD(vs_event, arg1), NULL},
+    {FIELD(vs_event, status), NULL},         {FIELD(vs_event, stack), NULL},
+    {FIELD(vs_event, size), NULL},           {NULL, 0, 0, NULL}};
 
 static void place(struct vs_event *e, char what, uint64_t value)
 {
@@ -223,6 +219,8 @@ static const struct field oom_fields[] = {{FIELD(vs_oom_row, seq), NULL},
                                           {FIELD(vs_oom_row, process_used_t), NULL},
                                           {FIELD(vs_oom_row, step), NULL},
                                           {NULL, 0, 0, NULL}};
+static const struct field away_fields[] = {
+    {FIELD(vs_away_row, seq), NULL}, {FIELD(vs_away_row, bytes), NULL}, {NULL, 0, 0, NULL}};
 static const struct field doubt_fields[] = {{"from", MEMBER(vs_doubt_row, from_seq), NULL},
                                             {"to", MEMBER(vs_doubt_row, to_seq), NULL},
                                             {NULL, 0, 0, NULL}};
@@ -295,6 +293,7 @@ static bool figure(struct kit *k, char **word)
                    {"mismatches", k->out.mismatches.n},
                    {"amends", k->out.amends.n},
                    {"samples", k->out.samples.n},
+                   {"aways", k->out.aways.n},
                    {"steps", k->out.steps.n ? k->out.steps.at[k->out.steps.n - 1].step : 0},
                    {"held", vs_ledger_held(k->l)},
                    {"live", vs_ledger_live_count(k->l)},
@@ -346,8 +345,13 @@ static bool hold_of_rows(struct kit *k, const char *what, char **word)
     return true;
 }
 
-/* range, peak ID, phase NAME, oom ROLE: of device 0, unless /DEVICE stands behind.  doubt, curve, certain:
- * of a curve.  highest N: the peak.  lived SEQ N: at that out-of-memory. */
+static const struct vs_away_row *last_away(const struct kit *k)
+{
+    return k->out.aways.n ? &k->out.aways.at[k->out.aways.n - 1] : NULL;
+}
+
+/* away: the last change of it.  range, peak ID, phase NAME, oom ROLE: of device 0, unless /DEVICE stands
+ * behind.  doubt, curve, certain: of a curve.  highest N: the peak.  lived SEQ N: at that out-of-memory. */
 static bool hold(struct kit *k, const char *what, char **word)
 {
     char *slash = *word ? strchr(*word, '/') : NULL;
@@ -371,6 +375,8 @@ static bool hold(struct kit *k, const char *what, char **word)
         fields(k, curve_fields, curve_of(k, (int)number(k, curves, *word)), word + 1);
     else if (!strcmp(what, "certain"))
         assert_null(doubt_of(k, number(k, curves, *word)));
+    else if (!strcmp(what, "away"))
+        fields(k, away_fields, last_away(k), word);
     else if (!strcmp(what, "decided"))
         assert_null(with_role(k, VS_OOM_OPEN_FIRST | VS_OOM_OPEN_LAST, device));
     else if (!strcmp(what, "highest"))

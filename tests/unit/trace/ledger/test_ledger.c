@@ -195,6 +195,26 @@ static const struct story stories[] = {
     {"the_arena_s_blocks_end_with_the_context_that_they_were_made_in",
      "holds 4M; alloc 0x1000 1M in=arena ctx=3; flush; destroy 0xc ctx=3 kind=primary; "
      "row context_freed direct=0; holds 0; last reserved=0"},
+    /* ---- memory that is away: in allocated, and in no reserved ---- */
+    {"what_is_away_is_allocated_and_not_reserved",
+     "holds 8M; alloc 0x1000 7M in=arena; flush; holds 2M away=6M; last direct=7M reserved=2M; away bytes=6M "
+     "seq=3; "
+     "alloc 0x800000 1M in=arena; flush; last direct=8M reserved=2M; alloc 0x900000 1M in=arena; flush; "
+     "last direct=9M reserved=3M; reserved 3M; allocated 9M; curve reserved peak=8M"},
+    {"what_comes_back_is_reserved_again",
+     "holds 8M; alloc 0x1000 8M in=arena; flush; holds 0 away=8M; last direct=8M reserved=0; holds 8M; "
+     "last direct=8M reserved=8M; away bytes=0 seq=4; aways 2"},
+    {"a_block_that_ends_while_it_is_away_leaves_nothing_below_zero",
+     "holds 8M; alloc 0x1000 8M in=arena; flush; holds 0 away=8M; free 0x1000; flush; last direct=0 "
+     "reserved=0; "
+     "holds 0; last direct=0 reserved=0"},
+    {"a_segment_may_be_away_and_what_else_is_held_is_added",
+     "alloc 0x100000 3M; free 0x200000; holds 20M; cached 20M; alloc 0x1000000 20M in=arena; "
+     "block 0x1000000 20M; holds 5M away=15M; last framework=20M direct=3M reserved=8M; "
+     "managed_reserved 20M; mismatches 0"},
+    {"what_is_away_has_a_row_where_it_changes", "aways 0; holds 8M; aways 0; holds 6M away=2M; holds 7M "
+                                                "away=2M; aways 1; away bytes=2M seq=2; device 1; "
+                                                "holds 1M away=2M; aways 2"},
     /* ---- ranges and phases; events are 1000 ns apart, the first at 1000 ---- */
     {"nested_ranges_have_their_own_peaks",
      "block 0x1000 10; push 1 1 0; block 0x2000 90; push 2 2 1; unblock 0x2000 90; block 0x3000 200; "

@@ -397,7 +397,8 @@ static void arena(struct made *m)
     emit(m, (struct vs_event){.op = VS_OP_ARENA_RESERVED,
                               .space = VS_SPACE_ARENA,
                               .device = device,
-                              .size = (uint64_t)rnd(m, 20) << 21});
+                              .size = (uint64_t)rnd(m, 20) << 21,
+                              .address = rnd(m, 3) ? 0 : (uint64_t)rnd(m, 20) << 21});
     m->sample++;
     for (uint32_t part = 0; part < VS_FIGURE_PARTS; part++)
         emit(m, (struct vs_event){.op = VS_OP_ARENA_FIGURES,

@@ -90,15 +90,20 @@ static int64_t ask2(const char *path, const char *full, const char *sql)
 
 static const char *const totals[] = {"phase_stat", "peak", "phase", "counter", "mismatch", NULL};
 static const char *const all[] = {
-    "ev",           "kind",     "rng",   "range_peak", "phase_stat",   "peak",        "live",
-    "peak_live",    "step",     "phase", "zone",       "thread",       "string",      "counter",
-    "mismatch",     "oom",      "amend", "moment",     "stretch",      "range_fold",  "sample",
-    "arena_sample", "oom_live", "loss",  "leak",       "live_at_peak", "live_at_oom", NULL};
+    "ev",    "kind",   "rng",          "range_peak",  "phase_stat", "peak",    "live",         "peak_live",
+    "step",  "phase",  "zone",         "thread",      "string",     "counter", "mismatch",     "oom",
+    "amend", "moment", "stretch",      "range_fold",  "sample",     "away",    "arena_sample", "oom_live",
+    "loss",  "leak",   "live_at_peak", "live_at_oom", NULL};
 
 #define BYTES(c) "CASE WHEN e." c " < 0 THEN -e." c " ELSE e." c " * 512 END"
 #define RESERVED                                                                                             \
     "CASE WHEN e.reserved >= 0 THEN e.reserved * 2097152 WHEN ~e.reserved & 1 THEN ~e.reserved >> 1 "        \
     "ELSE (~e.reserved >> 1) * 2097152 + CASE WHEN e.direct < 0 THEN -e.direct ELSE e.direct * 512 END END"
+
+/* What was away on the device of row Z. */
+#define THEN(table, until)                                                                                   \
+    "ifnull((SELECT away_bytes FROM " table " WHERE device = z.device AND " until                            \
+    " ORDER BY seq DESC LIMIT 1), 0)"
 
 #define RANGE                                                                                                \
     "r.id, r.phase, source, flags, parent, thread, step, first_seq, t_push, t_pop, p.device, "               \
@@ -170,6 +175,18 @@ static void holds(const char *thin, const char *full)
         {"peaks whose holders do not add up", "SELECT count(*) FROM peak p WHERE kind = 'allocated' AND "
                                               "device >= 0 AND peak_bytes <> (SELECT sum(size_bytes) FROM "
                                               "live_at_peak l WHERE l.device = p.device)"},
+        {"figures of what was away that are other ones",
+         "SELECT count(*) FROM (SELECT * FROM away EXCEPT SELECT * FROM full.away)"},
+        {"what was away that is not known where a sum has its moments",
+         "SELECT count(*) FROM zone z CROSS JOIN json_each(json_array(z.max_allocated_t, z.min_allocated_t, "
+         "z.max_reserved_t, z.t_last)) m WHERE " THEN("main.away", "t_ns <= m.value") " <> " THEN(
+             "full.away", "t_ns <= m.value")},
+        {"what was away at a peak that is not known",
+         "SELECT count(*) FROM peak z WHERE " THEN("main.away", "seq <= z.seq") " <> " THEN("full.away",
+                                                                                            "seq <= z.seq")},
+        {"the most that was away that is not known",
+         "SELECT (SELECT ifnull(max(away_bytes), 0) FROM away) <> (SELECT ifnull(max(away_bytes), 0) FROM "
+         "full.away)"},
         {"leaks that are others", "SELECT count(*) FROM (SELECT * FROM leak EXCEPT SELECT * FROM full.leak)"},
         {"leaks that are missing",
          "SELECT count(*) FROM (SELECT * FROM full.leak EXCEPT SELECT * FROM leak)"},
