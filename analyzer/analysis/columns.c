@@ -31,13 +31,16 @@ int64_t columns_edge(const struct columns *c, size_t i)
     return c->from + (int64_t)((long double)(c->to - c->from) * (long double)i / (long double)c->n);
 }
 
-static void take_max(struct column *to, int64_t value, int64_t when, int phase)
+static void take_max(struct column *to, const struct trace_point *p)
 {
-    if (to->any && value <= to->allocated_max)
+    if (to->any && p->allocated_max == to->allocated_max && p->away > to->away)
+        to->away = p->away;
+    if (to->any && p->allocated_max <= to->allocated_max)
         return;
-    to->allocated_max = value;
-    to->t_max = when;
-    to->phase = phase;
+    to->allocated_max = p->allocated_max;
+    to->t_max = p->t_max;
+    to->phase = p->phase;
+    to->away = p->away;
 }
 
 static void take_last(struct column *to, const struct trace_point *p)
@@ -48,6 +51,7 @@ static void take_last(struct column *to, const struct trace_point *p)
     to->last_phase = p->phase;
     to->allocated_last = p->allocated_last;
     to->reserved_last = p->reserved_last;
+    to->away_last = p->away_last;
 }
 
 /* Notes the phases of the points themselves, which colour the columns where no range is open. */
@@ -66,7 +70,7 @@ static void take_phase(struct column *to, const struct trace_point *p)
 /* Adds P, whose extremes are known to lie in this column. */
 static void merge(struct column *to, const struct trace_point *p)
 {
-    take_max(to, p->allocated_max, p->t_max, p->phase);
+    take_max(to, p);
     take_last(to, p);
     if (!to->any || p->allocated_min < to->allocated_min)
         to->allocated_min = p->allocated_min;
@@ -94,6 +98,7 @@ static void add_folded(struct columns *c, const struct trace_point *p, size_t fi
         if (!at->band || p->allocated_max > at->band_allocated[1]) {
             at->band_t = p->t_max;
             at->band_phase = p->phase;
+            at->band_away = p->away;
         }
         widen(at->band_allocated, !at->band, p->allocated_min, p->allocated_max);
         widen(at->band_reserved, !at->band, p->reserved_min, p->reserved_max);
@@ -120,9 +125,11 @@ void columns_add(void *context, const struct trace_point *p)
     peak.t = peak.t_last = p->t_max;
     peak.allocated_min = peak.allocated_last = p->allocated_max;
     peak.reserved_min = peak.reserved_last = p->reserved_max;
+    peak.away_last = p->away;
     end.t = end.t_max = p->t_last;
     end.allocated_min = end.allocated_max = p->allocated_last;
     end.reserved_min = end.reserved_max = p->reserved_last;
+    end.away = p->away_last;
     if (p->t_max >= c->from && p->t_max <= c->to) {
         take_phase(&c->at[top], &peak);
         merge(&c->at[top], &peak);
@@ -142,6 +149,7 @@ static void show_band(struct column *at)
         at->allocated_max = allocated[1];
         at->t_max = at->band_t;
         at->phase = at->band_phase;
+        at->away = at->band_away;
     }
     if (!at->any || allocated[0] < at->allocated_min)
         at->allocated_min = allocated[0];
@@ -163,7 +171,7 @@ static void carry_in(struct column *at, struct trace_point left)
 
 void columns_finish(struct columns *c, const struct trace_point *before)
 {
-    int64_t allocated = before->allocated_last, reserved = before->reserved_last;
+    int64_t allocated = before->allocated_last, reserved = before->reserved_last, away = before->away_last;
     int phase = before->phase;
     c->before = before->phase;
     for (size_t i = 0; i < c->n; i++) {
@@ -173,15 +181,17 @@ void columns_finish(struct columns *c, const struct trace_point *before)
             at->allocated_last = allocated;
             at->reserved_last = reserved;
             at->last_phase = phase;
+            at->away_last = away;
         }
         if (at->band) /* the band covers this value */
             show_band(at);
         else
             carry_in(at, (struct trace_point){t, t, t, allocated, allocated, allocated, reserved, reserved,
-                                              reserved, phase, false});
+                                              reserved, phase, false, away, away});
         allocated = at->allocated_last;
         reserved = at->reserved_last;
         phase = at->last_phase;
+        away = at->away_last;
     }
 }
 
@@ -192,6 +202,14 @@ size_t columns_peak(const struct columns *c)
         if (c->at[i].allocated_max > c->at[best].allocated_max)
             best = i;
     return best;
+}
+
+bool columns_any_away(const struct columns *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->at[i].away > 0)
+            return true;
+    return false;
 }
 
 int64_t columns_max_reserved(const struct columns *c)

@@ -13,6 +13,7 @@ struct column {
     int64_t allocated_min, allocated_max, allocated_last, reserved_min, reserved_max, reserved_last;
     int64_t t_last;              /* of the last point seen */
     int64_t t_max;               /* of the greatest allocated */
+    int64_t away, away_last;     /* of the greatest (the most there) and the last allocated: on the host */
     int phase;                   /* there */
     int first_phase, last_phase; /* of the first and the last point that fell into it */
     int named;                   /* phase of the greatest point that has one; 0: none */
@@ -22,7 +23,8 @@ struct column {
     bool folded; /* part of a folded stretch is in it */
     bool band;   /* and reaches beyond it: only these bounds are known */
     int64_t band_allocated[2], band_reserved[2];
-    int64_t band_t; /* of band_allocated[1] */
+    int64_t band_t; /* of band_allocated[1], as is the next */
+    int64_t band_away;
     int band_phase;
 };
 
@@ -50,6 +52,8 @@ int64_t columns_edge(const struct columns *c, size_t i);
 /* Index of the column with the greatest allocated. */
 size_t columns_peak(const struct columns *c);
 int64_t columns_max_reserved(const struct columns *c);
+/* Whether in some column a part of allocated was away. */
+bool columns_any_away(const struct columns *c);
 
 /* ---- phases ---- */
 

@@ -324,7 +324,8 @@ static void take_apart(const struct work *w, const struct trace_then *totals)
     int64_t arena = m->arena_held > in_use ? m->arena_held - in_use - blocks : 0;
     u->reserved = totals->reserved;
     u->allocated = totals->framework + totals->direct;
-    u->bytes = u->reserved - u->allocated;
+    u->away = totals->away;
+    u->bytes = u->reserved + u->away - u->allocated;
     if (u->bytes <= 0)
         return;
     int64_t left = u->bytes - holder_rows(w) - m->live[BESIDE_LIBRARY] - (arena > 0 ? arena : 0);

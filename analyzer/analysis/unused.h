@@ -1,8 +1,7 @@
 /*
- * unused.h - what a device's reserved memory held beside what was allocated, at a moment: rows that add up
- * to the difference to the byte.  What the others don't explain, and all of a thinned recording, is the row
- * UNUSED_UNKNOWN.
- * Where the file lacks the moment's event there are no rows.
+ * unused.h - what a device's reserved memory held beside what was allocated and not away, at a moment: rows
+ * that add up to the difference to the byte.  What the others don't explain, and all of a thinned recording,
+ * is the row UNUSED_UNKNOWN. Where the file lacks the moment's event there are no rows.
  */
 #ifndef VS_ANALYSIS_UNUSED_H
 #define VS_ANALYSIS_UNUSED_H
@@ -52,7 +51,8 @@ struct unused_capture { /* a CUDA graph's capture into a private pool */
 
 struct unused {
     int64_t device, seq;
-    int64_t reserved, allocated, bytes; /* bytes: the difference */
+    int64_t reserved, allocated, bytes; /* bytes: the difference, but for what of allocated was away */
+    int64_t away;                       /* on the host */
     int64_t requested;                  /* of the request that was refused there; 0: none */
     int64_t usable, usable_largest;     /* what that could have had of it; UNKNOWN */
     bool expandable;                    /* there are expandable segments */

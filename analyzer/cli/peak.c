@@ -46,6 +46,8 @@ static void show_oom(const struct oom_report *oom, struct trace *t, const struct
     struct device_report d = {.device = lead->device,
                               .allocated = &then,
                               .reserved_at_peak = lead->reserved,
+                              .away_at_peak = lead->away,
+                              .away_most = lead->away,
                               .step_at_peak = lead->step,
                               .phase_at_peak = lead->phase,
                               .live = oom->live,

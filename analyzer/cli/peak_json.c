@@ -110,6 +110,7 @@ void peak_json(const struct peak_page *p, struct json *j)
     json_int(j, "known_bytes", d->allocated->bytes);
     json_int(j, "held_bytes", d->held_bytes);
     json_int(j, "reserved_then_bytes", d->reserved_at_peak);
+    report_away_json(d, j);
     json_int(j, "t_ns", d->allocated->t);
     json_int(j, "step", d->step_at_peak);
     json_text(j, "phase", d->phase_at_peak);

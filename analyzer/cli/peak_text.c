@@ -267,6 +267,7 @@ void peak_text(const struct peak_page *p)
         puts(", outside any phase");
     else
         printf(", in %s\n", d->phase_at_peak ? shown(d->phase_at_peak) : "an unknown phase");
+    report_away_text(d, stdout, p->o->bytes);
     for (int by = 0; by < PEAK_QUESTIONS; by++)
         if (by == only || (only < 0 && peak_has_any(p, (enum holder_by)by)))
             print_question(p, (enum holder_by)by);

@@ -11,8 +11,9 @@ struct trace_point { /* the device's totals over [t, t_last]; one event, or a st
     int64_t t, t_last, t_max;
     int64_t allocated_min, allocated_max, allocated_last;
     int64_t reserved_min, reserved_max, reserved_last;
-    int phase;   /* of the maximum; index into phase_names */
-    bool folded; /* no single events are behind it */
+    int phase;               /* of the maximum; index into phase_names */
+    bool folded;             /* no single events are behind it */
+    int64_t away, away_last; /* of allocated_max and allocated_last: on the host */
 };
 
 /* Passes the device's curve over [FROM, TO] to VISIT, in no particular order, as stretches no longer than
@@ -20,6 +21,19 @@ struct trace_point { /* the device's totals over [t, t_last]; one event, or a st
 typedef void trace_visit(void *context, const struct trace_point *point);
 int trace_curve(struct trace *t, int64_t device, int64_t from, int64_t to, int64_t coarse,
                 struct trace_point *before, trace_visit *visit, void *context);
+
+struct trace_away { /* of what is allocated on a device BYTES are on the host, from event SEQ on */
+    int64_t seq, t, bytes;
+};
+
+/* In order; there are none where nothing ever was away.  The caller frees them. */
+int trace_aways(struct trace *t, int64_t device, struct trace_away **out, size_t *n);
+/* Of these what holds after an event, and at a moment. */
+int64_t trace_aways_after(const struct trace_away *aways, size_t n, int64_t seq);
+int64_t trace_aways_at(const struct trace_away *aways, size_t n, int64_t t);
+/* The same asked of the file: after event SEQ, and the most at any time. */
+int64_t trace_away_after(struct trace *t, int64_t device, int64_t seq);
+int64_t trace_away_most(struct trace *t, int64_t device);
 
 struct trace_total { /* of a device after an event */
     int64_t seq, t, allocated;
@@ -34,7 +48,8 @@ int64_t trace_reserved_after(struct trace *t, int64_t device, int64_t seq);
 struct trace_then { /* a device's totals after an event, or after the last one before it that is in the file
                      */
     int64_t framework, direct, reserved;
-    bool found; /* the event is in the file */
+    int64_t away; /* of framework and direct: on the host, and not in reserved */
+    bool found;   /* the event is in the file */
 };
 int trace_then(struct trace *t, int64_t device, int64_t seq, struct trace_then *out);
 /* The most that was allocated together with what the driver held for CUDA graphs' memory nodes, which no call

@@ -73,7 +73,11 @@ int trace_ooms_kept(struct trace *t, struct trace_oom_kept **out, size_t *n)
         0);
     while (trace_sql_row(s))
         read_kept(t, s, PUSH(*out, *n));
-    return trace_sql_done(t, s);
+    if (trace_sql_done(t, s))
+        return -1;
+    for (size_t i = 0; i < *n; i++)
+        (*out)[i].away = trace_away_after(t, (*out)[i].device, (*out)[i].seq);
+    return 0;
 }
 
 int64_t trace_last_refused(struct trace *t)

@@ -12,6 +12,7 @@ struct trace_oom_kept { /* a row of `oom`: the first, the last, the largest that
     int64_t seq, role, t, device, op, thread, stack, step;
     int64_t requested, asked_driver, refusals;
     int64_t framework, direct, managed, unknown_use, reserved, base, pinned, registered;
+    int64_t away;                         /* of framework and direct: on the host, and not in reserved */
     int64_t free, free_t;                 /* the driver's free bytes, queried right after */
     int64_t reserved_then;                /* our figure at free_t */
     int64_t process_used, process_used_t; /* the last figure; of the same moment unless older than free_t */

@@ -30,6 +30,7 @@ static const struct part parts[] = {
     {"step", NULL},
     {"moment", NULL},
     {"sample", NULL},
+    {"away", "seq"},
     {"pool_use", NULL},
     {"arena_sample", NULL},
     {"upper_bound", NULL},
@@ -76,8 +77,9 @@ static int select_process(struct trace *t, int64_t process)
     char *id = xformat("id = %lld", (long long)process),
          *facts = xformat("process IN (0, %lld)", (long long)process);
     int result = view(t, "process", "*", id) || view(t, "mark", "*", id) || view(t, "meta", "*", facts);
+    bool no_away = trace_sql_one(t, "SELECT count(*) FROM temp.sqlite_master WHERE name = 'away'", 0) > 0;
     for (size_t i = 0; !result && i < sizeof parts / sizeof *parts; i++)
-        result = select_part(t, &parts[i], process);
+        result = no_away && strcmp(parts[i].table, "away") == 0 ? 0 : select_part(t, &parts[i], process);
     free(id);
     free(facts);
     return result ? -1 : 0;

@@ -186,9 +186,14 @@ int trace_then(struct trace *t, int64_t device, int64_t seq, struct trace_then *
                                        2, seq, device);
     *out = (struct trace_then){0};
     if (trace_sql_row(s))
-        *out = (struct trace_then){trace_sql_amount(s, 1), trace_sql_amount(s, 2), trace_sql_amount(s, 3),
-                                   trace_sql_amount(s, 0) == seq};
-    return trace_sql_done(t, s);
+        *out = (struct trace_then){.framework = trace_sql_amount(s, 1),
+                                   .direct = trace_sql_amount(s, 2),
+                                   .reserved = trace_sql_amount(s, 3),
+                                   .found = trace_sql_amount(s, 0) == seq};
+    if (trace_sql_done(t, s))
+        return -1;
+    out->away = trace_away_after(t, device, seq);
+    return 0;
 }
 
 int64_t trace_allocated_at(struct trace *t, int64_t device, int64_t seq)

@@ -109,7 +109,7 @@ struct tape_holder { /* a stream-ordered pool, as the driver last said of it */
 struct tape_moment {
     int64_t seq;
     size_t n, scopes, nodes;
-    int64_t live[BESIDE_SUMS], arena_held; /* bytes */
+    int64_t live[BESIDE_SUMS], arena_held; /* bytes; arena_held: with what is away */
     struct tape_holder *holders;
     size_t holder_count;
 };

@@ -73,7 +73,7 @@ void tape_held_row(struct tape_held *h, struct trace_tape *tape, const struct tr
         pool_figure(h, tape, row);
         break;
     case VS_OP_ARENA_RESERVED:
-        note(tape, row, BESIDE_ARENA_HOLDS, (int64_t)tape_bytes(row), UNKNOWN);
+        note(tape, row, BESIDE_ARENA_HOLDS, (int64_t)tape_bytes(row) + row->address, UNKNOWN);
         break;
     case VS_OP_GRAPH_NODE:
         if ((int64_t)tape_bytes(row))

@@ -39,7 +39,7 @@ class Unused:
                 if u["reserved_bytes"] is None:
                     continue
                 told = sum(r["size_bytes"] for r in u["rows"])
-                if told != u["not_allocated_bytes"] or told != u["reserved_bytes"] - u["allocated_bytes"]:
+                if told != u["not_allocated_bytes"] or told != u["reserved_bytes"] + u.get("away_bytes", 0) - u["allocated_bytes"]:
                     self.complain(f"{name} of device {d['device']}: {told} in rows, {u['not_allocated_bytes']} of {u['reserved_bytes']}")
             self.peak(d["device"], d["not_allocated_at_peak"])
 

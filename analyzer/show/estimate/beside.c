@@ -145,7 +145,8 @@ static void fill_driver(struct beside *b, const struct device_report *d)
         b->whole_device = d->residual.whole_device;
     }
     int64_t held = b->residual != UNKNOWN ? m->driver_used - m->residual : b->reserved;
-    b->beyond_allocated = held == UNKNOWN || b->allocated == UNKNOWN ? UNKNOWN : held - b->allocated;
+    bool known = held != UNKNOWN && b->allocated != UNKNOWN && d->away_most <= 0;
+    b->beyond_allocated = known ? held - b->allocated : UNKNOWN; /* of different parts where some was away */
 }
 
 struct beside beside_make(const struct report *r, const struct device_report *d, const struct setup *s,

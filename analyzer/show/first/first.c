@@ -109,6 +109,7 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     if (d->reserved)
         fprintf(out, ": %s reserved from the driver at the most", B(d->reserved->bytes));
     fputc('\n', out);
+    report_away_text(d, out, exact);
     report_leak_text(r->trace, &d->growth, out, exact); /* every later step is higher for it */
 }
 
@@ -123,8 +124,10 @@ static void print_refusal(const struct report *r, const struct device_report *d,
     if (!d)
         return;
     print_device(d, out, exact);
-    fprintf(out, ": %s %sallocated of %s reserved from the driver", B(o->framework + o->direct),
-            o->unknown_use > 0 ? "known to be " : "", B(o->reserved));
+    char *away = o->away > 0 ? xformat(" (%s on the host)", B(o->away)) : xstrdup("");
+    fprintf(out, ": %s %sallocated%s of %s reserved from the driver", B(o->framework + o->direct),
+            o->unknown_use > 0 ? "known to be " : "", away, B(o->reserved));
+    free(away);
     if (o->free != UNKNOWN)
         fprintf(out, ", %s free", B(o->free));
     fputc('\n', out);

@@ -9,6 +9,7 @@
 #include "base/shown.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "read/curve.h"
 #include "read/tables.h"
 
 #define RATE_REQUESTS 1000 /* a rate per 1000 is not printed for fewer requests */
@@ -39,7 +40,9 @@ static void part_row(struct table *t, const char *sign, const char *name, int64_
     table_cell(t, "%s", units_share(bytes, whole).s);
 }
 
-static void print_parts(const struct trace_arena *a, FILE *out, bool exact)
+/* AWAY: memory of the device's was away at some time, and how much of the arena's at its peak is in no
+ * figure. */
+static void print_parts(const struct trace_arena *a, bool away, FILE *out, bool exact)
 {
     struct table t;
     int64_t whole = F(AT_PEAK_RESERVED);
@@ -47,7 +50,11 @@ static void print_parts(const struct trace_arena *a, FILE *out, bool exact)
     part_row(&t, "", "allocated, in units of 512 B", F(PEAK_ALLOCATED), whole, exact);
     part_row(&t, "+", "idle granules", F(AT_PEAK_IDLE), whole, exact);
     part_row(&t, "+", "freed, not yet reusable", F(AT_PEAK_DEFERRED), whole, exact);
-    part_row(&t, "+", "in granules partly used", partly_used(a), whole, exact);
+    if (partly_used(a) < 0)
+        part_row(&t, "-", "on the host, at least", -partly_used(a), whole, exact);
+    else
+        part_row(&t, "+", away ? "in granules partly used, at least" : "in granules partly used",
+                 partly_used(a), whole, exact);
     part_row(&t, "=", "held", whole, whole, exact);
     table_print(&t, out, 4);
     table_free(&t);
@@ -140,14 +147,15 @@ static void print_arena(struct trace *t, const struct trace_arena *a, bool first
     if (F(NUMBER) > 1)
         fprintf(out, " %lld of this device (the context was reset)", (long long)F(NUMBER));
     fprintf(out, ": at its peak %s held for %s allocated", B(F(AT_PEAK_RESERVED)), B(F(PEAK_ALLOCATED)));
-    if (F(PEAK_ALLOCATED) > 0)
+    bool away = trace_away_most(t, a->device) > 0;
+    if (F(PEAK_ALLOCATED) > 0 && !away)
         fprintf(out, ", %.4f times as much", times(F(AT_PEAK_RESERVED), F(PEAK_ALLOCATED)));
     fputc('\n', out);
     if (first)
         print_cache(t, a->device, out, exact);
     if (first)
         print_elsewhere(t, a, out, exact);
-    print_parts(a, out, exact);
+    print_parts(a, away, out, exact);
     fprintf(out, "    most held at any time: %s\n", B(F(PEAK_RESERVED)));
     print_calls(a, out);
     print_waits(a, out);
@@ -165,7 +173,7 @@ void report_arenas_text(const struct report *r, int64_t device, FILE *out, bool 
     }
 }
 
-static void arena_json(const struct trace_arena *a, struct json *j)
+static void arena_json(struct trace *t, const struct trace_arena *a, struct json *j)
 {
     static const char *const names[] = {
 #define X(NAME, column) column,
@@ -176,8 +184,10 @@ static void arena_json(const struct trace_arena *a, struct json *j)
     json_int(j, "t_ns", a->t);
     for (int i = 0; i < VS_FIGURE_END; i++)
         json_int(j, names[i], a->figure[i]);
-    json_int(j, "at_peak_partly_used_bytes", partly_used(a));
-    json_ratio(j, "at_peak_reserved_over_allocated", times(F(AT_PEAK_RESERVED), F(PEAK_ALLOCATED)));
+    bool away = trace_away_most(t, a->device) > 0; /* how much at the arena's peak is in no figure */
+    json_int(j, "at_peak_partly_used_bytes", away ? UNKNOWN : partly_used(a));
+    json_ratio(j, "at_peak_reserved_over_allocated",
+               away ? NAN : times(F(AT_PEAK_RESERVED), F(PEAK_ALLOCATED)));
     json_ratio(j, "calls_per_thousand", a->calls_per_thousand);
     json_ratio(j, "last_third_calls_per_thousand", a->last_third_calls_per_thousand);
     json_end(j);
@@ -188,26 +198,36 @@ void report_arenas_json(const struct report *r, int64_t device, struct json *j)
     json_begin(j, "arenas", '[');
     for (size_t i = 0; i < r->arena_count; i++)
         if (r->arenas[i].device == device)
-            arena_json(&r->arenas[i], j);
+            arena_json(r->trace, &r->arenas[i], j);
     json_end(j);
 }
 
 /* ---- of every run ---- */
+
+/* What was on the host needed nothing of what was reserved. */
+static double over_allocated_then(const struct device_report *d)
+{
+    return times(d->reserved_at_peak, trace_peak_bytes(d->allocated) - d->away_at_peak);
+}
 
 void report_fragmentation_text(const struct device_report *d, FILE *out)
 {
     if (!d->reserved || trace_peak_bytes(d->allocated) <= 0)
         return;
     fputs("    reserved over allocated: ", out);
+    if (d->away_most > 0) { /* the peaks are of different parts */
+        fprintf(out, "%.3f then, without what was on the host\n", over_allocated_then(d));
+        return;
+    }
     if (d->reserved_at_peak != UNKNOWN)
-        fprintf(out, "%.3f then, ", times(d->reserved_at_peak, d->allocated->bytes));
+        fprintf(out, "%.3f then, ", over_allocated_then(d));
     fprintf(out, "%.3f peak over peak\n", times(d->reserved->bytes, d->allocated->bytes));
 }
 
 void report_fragmentation_json(const struct device_report *d, struct json *j)
 {
     int64_t allocated = trace_peak_bytes(d->allocated);
-    json_ratio(j, "reserved_over_allocated_then", times(d->reserved_at_peak, allocated));
+    json_ratio(j, "reserved_over_allocated_then", over_allocated_then(d));
     json_ratio(j, "peak_reserved_over_peak_allocated",
-               times(d->reserved ? d->reserved->bytes : UNKNOWN, allocated));
+               d->away_most > 0 ? NAN : times(d->reserved ? d->reserved->bytes : UNKNOWN, allocated));
 }

@@ -158,6 +158,14 @@ static void lines_json(const struct device_report *d, struct json *j)
     free(held);
 }
 
+void report_away_json(const struct device_report *d, struct json *j)
+{
+    if (d->away_most <= 0)
+        return;
+    json_int(j, "away_then_bytes", d->away_at_peak);
+    json_int(j, "away_most_bytes", d->away_most);
+}
+
 static void peak_json(struct trace *t, const struct device_report *d, struct json *j)
 {
     json_begin(j, "peak", '{');
@@ -169,6 +177,7 @@ static void peak_json(struct trace *t, const struct device_report *d, struct jso
     json_text(j, "phase", d->phase_at_peak);
     json_int(j, "reserved_then_bytes", d->reserved_at_peak);
     json_int(j, "unused_then_bytes", d->unused_at_peak);
+    report_away_json(d, j);
     report_fragmentation_json(d, j);
     json_int(j, "held_bytes", d->held_bytes);
     json_begin(j, "held", '[');

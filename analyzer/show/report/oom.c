@@ -292,17 +292,26 @@ static void held_rows(const struct oom_report *r, struct table *table, int64_t w
     free(held);
 }
 
+/* Of what shares are. */
+static int64_t whole_of(const struct oom_report *r)
+{
+    const struct trace_oom_kept *o = r->lead;
+    return r->total_bytes != UNKNOWN ? r->total_bytes : o->away > 0 ? o->framework + o->direct : o->reserved;
+}
+
 static void device_rows(const struct oom_report *r, struct table *table, bool exact)
 {
     const struct trace_oom_kept *o = r->lead;
     const struct oom_need *n = &r->need;
-    int64_t whole = r->total_bytes == UNKNOWN ? o->reserved : r->total_bytes;
+    int64_t whole = whole_of(r);
     bool all = n->others != UNKNOWN || n->beyond != UNKNOWN;
     int64_t known = o->framework + o->direct;
     row(table, "=", o->unknown_use > 0 ? "known to be allocated" : "allocated", known, whole, exact);
     if (o->unknown_use > 0)
         row(table, "+", "held by libraries' pools, use unknown", o->unknown_use, whole, exact);
-    row(table, "+", "reserved, not allocated", o->reserved - o->unknown_use - known, whole, exact);
+    if (o->away > 0)
+        row(table, "-", "on the host then", o->away, whole, exact);
+    row(table, "+", "reserved, not allocated", o->reserved + o->away - o->unknown_use - known, whole, exact);
     if (n->returned > 0)
         row(table, "+", "got for the request, and given back", n->returned, whole, exact);
     row(table, "=", "reserved", o->reserved + (n->returned > 0 ? n->returned : 0), whole, exact);
@@ -330,7 +339,7 @@ static void print_held(const struct oom_report *r, FILE *out, bool exact)
     struct table table;
     fprintf(out, "\n  who held %s then\n", o->device < 0 ? "page-locked memory of the host" : "the device");
     table_init(&table, "<<>>", NULL);
-    int64_t whole = o->device < 0 ? r->live_bytes : r->total_bytes == UNKNOWN ? o->reserved : r->total_bytes;
+    int64_t whole = o->device < 0 ? r->live_bytes : whole_of(r);
     held_rows(r, &table, whole, exact);
     if (o->device >= 0)
         device_rows(r, &table, exact);

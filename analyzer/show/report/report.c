@@ -217,13 +217,15 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
     d->framework = trace_find_peak(t, id, "framework");
     d->direct = trace_find_peak(t, id, "direct");
     if (d->allocated) {
-        struct trace_then then;
+        struct trace_then then = {.away = 0};
         if (!trace_then(t, id, d->allocated->seq, &then) && then.found)
             d->reserved_at_peak = then.reserved;
+        d->away_at_peak = then.away;
+        d->away_most = trace_away_most(t, id);
         d->step_at_peak = trace_step_at(t, d->allocated->t);
         d->phase_at_peak = trace_phase_at_peak(t, id);
         if (d->reserved_at_peak != UNKNOWN && !d->allocated->at_least)
-            d->unused_at_peak = d->reserved_at_peak - d->allocated->bytes;
+            d->unused_at_peak = d->reserved_at_peak + d->away_at_peak - d->allocated->bytes;
     }
     return load_parts(r, d);
 }

@@ -29,7 +29,8 @@ struct device_report {
     int64_t own_bytes;       /* that the device has: more, where `run --limit` was given */
     const struct trace_peak *allocated, *reserved, *framework, *direct; /* NULL = unknown */
     int64_t reserved_at_peak;          /* when allocated was greatest; UNKNOWN if thinned */
-    int64_t unused_at_peak;            /* reserved - allocated then */
+    int64_t unused_at_peak;            /* reserved - allocated then, but for what was away */
+    int64_t away_at_peak, away_most;   /* of allocated: on the host, at its peak and at any time */
     bool unused_left_out;              /* a moment of these: it would take longer than a report is to take */
     struct unused unused, unused_most; /* at the peak of allocated, and of reserved where that is another */
     int64_t step_at_peak;
@@ -139,6 +140,9 @@ void report_growth_json(struct trace *t, const struct growth *g, struct json *j)
 
 /* Computes d->causes from the step, savings and growth, which must be loaded (causes.c). */
 void report_load_causes(struct trace *t, struct device_report *d, const struct trace_step_memory *m);
+/* How much of the peak was on the host; nothing where nothing ever was. */
+void report_away_text(const struct device_report *d, FILE *out, bool exact);
+void report_away_json(const struct device_report *d, struct json *j);
 void report_causes_text(const struct device_report *d, FILE *out, bool exact);
 void report_causes_json(const struct device_report *d, struct json *j); /* an object */
 

@@ -240,6 +240,17 @@ char *report_nothing_words(const struct report *r, const struct device_report *d
     return xformat("%s%s", what, d->unseen > 0 || trace_whole(r->trace) ? "" : ", as far as the file goes");
 }
 
+void report_away_text(const struct device_report *d, FILE *out, bool exact)
+{
+    if (d->away_most <= 0)
+        return;
+    char *most =
+        d->away_most > d->away_at_peak ? xformat("; at most %s at any time", B(d->away_most)) : xstrdup("");
+    wrap_print(out, 4, 6, "of %s allocated then %s were on the host%s", B(d->allocated->bytes),
+               B(d->away_at_peak), most);
+    free(most);
+}
+
 /* Prints how high the peak was and why. */
 static void print_peak(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
@@ -256,6 +267,7 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     wrap_print(out, 2, 4, "peak: %s at %s", words, where);
     free(words);
     free(where);
+    report_away_text(d, out, exact);
     report_parts_text(d->live, d->live_count, d->allocated->bytes, out, exact);
     report_code_text(r->trace, d->live, d->live_count, d->allocated->bytes, d->device, UNKNOWN, out, exact);
     report_leak_text(r->trace, &d->growth, out, exact); /* first: every later step is higher for it */
@@ -271,7 +283,8 @@ static void print_composition(const struct report *r, const struct device_report
     struct table table;
     if (!d->allocated || (d->allocated->bytes == 0 && d->held_count == 0))
         return;
-    int64_t whole = d->reserved_at_peak == UNKNOWN ? d->allocated->bytes : d->reserved_at_peak;
+    bool away = d->away_at_peak > 0; /* then reserved may be less */
+    int64_t whole = d->reserved_at_peak == UNKNOWN || away ? d->allocated->bytes : d->reserved_at_peak;
     fputs("\n  the peak was made of\n", out);
     table_init(&table, "<<>>", NULL);
     for (size_t i = 0; i < d->held_count; i++) {
@@ -283,9 +296,12 @@ static void print_composition(const struct report *r, const struct device_report
         peak_row(&table, "", "not in the file (unknown)", d->allocated->bytes - d->held_bytes, whole, exact);
     bool least = d->allocated->at_least;
     peak_row(&table, "=", least ? "known to be allocated" : "allocated", d->allocated->bytes, whole, exact);
+    if (away)
+        peak_row(&table, "-", "on the host then", d->away_at_peak, whole, exact);
     peak_row(&table, "+", least ? "reserved, its use unknown or unused then" : "reserved, not allocated then",
-             d->reserved_at_peak == UNKNOWN ? UNKNOWN : d->reserved_at_peak - d->allocated->bytes, whole,
-             exact);
+             d->reserved_at_peak == UNKNOWN ? UNKNOWN
+                                            : d->reserved_at_peak + d->away_at_peak - d->allocated->bytes,
+             whole, exact);
     peak_row(&table, "=", "reserved then", d->reserved_at_peak, whole, exact);
     table_print(&table, out, 4);
     table_free(&table);

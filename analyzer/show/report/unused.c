@@ -339,6 +339,8 @@ void report_unused_json(struct trace *t, const struct unused *u, const char *nam
     json_begin(j, name, '{');
     json_int(j, "reserved_bytes", u->reserved);
     json_int(j, "allocated_bytes", u->allocated);
+    if (u->away > 0)
+        json_int(j, "away_bytes", u->away);
     json_int(j, "not_allocated_bytes", u->bytes);
     json_begin(j, "rows", '[');
     for (size_t i = 0; i < u->count; i++)

@@ -16,7 +16,8 @@ static uint64_t random_number(void)
 static struct trace_point point(int64_t t, int64_t allocated, int phase)
 {
     return (struct trace_point){
-        t, t, t, allocated, allocated, allocated, 2 * allocated, 2 * allocated, 2 * allocated, phase, false};
+        t,     t,     t, allocated, allocated, allocated, 2 * allocated, 2 * allocated, 2 * allocated,
+        phase, false, 0, 0};
 }
 
 enum { EVENTS = 20000 };
@@ -53,6 +54,47 @@ TEST(the_greatest_column_is_the_true_peak_at_every_width)
         assert_true(columns_max_reserved(&c) == 2 * most);
         columns_free(&c);
     }
+}
+
+/* Allocated 100 all the time, of which 60 are away from 250 to 450. */
+TEST(a_column_has_what_was_away_of_its_greatest_value)
+{
+    static const int64_t wanted[] = {0, 0, 60, 60, 60, 0};
+    const struct trace_point before = {0};
+    struct columns c;
+    columns_init(&c, 0, 600, 6);
+    struct trace_point first = point(10, 100, 0), gone = point(250, 100, 0), back = point(450, 100, 0);
+    gone.away = gone.away_last = 60;
+    columns_add(&c, &back);
+    columns_add(&c, &gone);
+    columns_add(&c, &first);
+    columns_finish(&c, &before);
+    for (size_t x = 0; x < c.n; x++) {
+        assert_true(c.at[x].allocated_max == 100);
+        assert_true(c.at[x].away == wanted[x]);
+    }
+    assert_true(columns_any_away(&c));
+    columns_free(&c);
+}
+
+/* At the maximum of a stretch more was away than at its end. */
+TEST(a_stretch_over_columns_has_what_was_away_then_and_at_its_end)
+{
+    const struct trace_point before = {0};
+    struct trace_point stretch = point(50, 100, 0);
+    struct columns c;
+    columns_init(&c, 0, 300, 3);
+    stretch.t_max = 150;
+    stretch.t_last = 250;
+    stretch.allocated_last = 40;
+    stretch.away = 70;
+    stretch.away_last = 10;
+    columns_add(&c, &stretch);
+    columns_finish(&c, &before);
+    assert_true(c.at[0].away == 0);
+    assert_true(c.at[1].allocated_max == 100 && c.at[1].away == 70);
+    assert_true(c.at[2].away_last == 10);
+    columns_free(&c);
 }
 
 /* The curve itself, looked at column by column the slow way. */
@@ -116,7 +158,7 @@ TEST(empty_columns_carry_the_value_on)
 TEST(a_stretch_over_many_columns_puts_its_peak_where_it_was)
 {
     const struct trace_point before = {0};
-    struct trace_point zone = {10, 95, 42, 1, 500, 20, 1, 600, 30, 2, false};
+    struct trace_point zone = {10, 95, 42, 1, 500, 20, 1, 600, 30, 2, false, 0, 0};
     struct columns c;
     columns_init(&c, 0, 100, 10);
     columns_add(&c, &zone);

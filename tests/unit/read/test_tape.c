@@ -134,8 +134,8 @@ TEST(a_moment_has_what_was_there_then)
     rows[1].stack = 8;
     happened(VS_OP_POOL_RESERVED, 77, 8192, 0)->space = VS_SPACE_POOL;
     happened(VS_OP_FREE, RANGE + MIB(1), 4096, 2)->space = VS_SPACE_POOL;
-    happened(VS_OP_POOL_RESERVED, 77, 1024, 0)->space = VS_SPACE_POOL; /* it shrank: the stack stays */
-    happened(VS_OP_ARENA_RESERVED, 0, 2048, 0)->space = VS_SPACE_ARENA;
+    happened(VS_OP_POOL_RESERVED, 77, 1024, 0)->space = VS_SPACE_POOL;     /* it shrank: the stack stays */
+    happened(VS_OP_ARENA_RESERVED, 1024, 1024, 0)->space = VS_SPACE_ARENA; /* 1024 are away, and its own */
     happened(VS_OP_BLOCK_ALLOC, RANGE + MIB(2), 512, 0);
     const struct trace_tape *tape = trace_tape(&t, 0);
     tape_moment_at(tape, PROCESS + 3, &m);

@@ -1,4 +1,5 @@
 vs_analyzer_test(frames_text LIBS room_show_report)
 vs_analyzer_test(stack_text LIBS room_show_report)
 vs_analyzer_test(report_parts LIBS room_show_report)
-vs_one_thread(frames_text stack_text report_parts)
+vs_analyzer_test(report_away LIBS room_show_report)
+vs_one_thread(frames_text stack_text report_parts report_away)
