@@ -7,6 +7,7 @@
  *        steps                                 slices
  *        device 0: NVIDIA H200
  *          allocated, reserved                 counters, in bytes
+ *          on the host                         counter, of allocated, where any was
  *          driver used                         counter, from the samples
  *          allocations                         instants, each with its size and call stack
  *        python 4711                           slices: phases and ranges of a thread
@@ -64,6 +65,24 @@ static int put_samples(struct perfetto *w, const struct perfetto_device *d)
         perfetto_counter(w, s->t, *track, s->driver_used);
     }
     free(samples);
+    return 0;
+}
+
+static int put_aways(struct perfetto *w, const struct perfetto_device *d)
+{
+    struct trace_away *aways;
+    size_t n;
+    uint64_t track = 0;
+    if (trace_aways(w->t, d->device, &aways, &n))
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        if (aways[i].t < w->o->from || aways[i].t > w->o->to)
+            continue;
+        if (!track)
+            track = perfetto_track(w, d->group, "on the host", PERFETTO_COUNTER);
+        perfetto_counter(w, aways[i].t, track, aways[i].bytes);
+    }
+    free(aways);
     return 0;
 }
 
@@ -257,7 +276,8 @@ static int put_devices(struct perfetto *w, const int64_t *devices, size_t n)
     for (size_t i = 0; i < n; i++)
         put_device_tracks(w, devices[i]);
     for (size_t i = 0; i < n; i++)
-        if (put_samples(w, &w->devices[i]) || (w->t->thinned && put_folded_device(w, &w->devices[i])))
+        if (put_samples(w, &w->devices[i]) || put_aways(w, &w->devices[i]) ||
+            (w->t->thinned && put_folded_device(w, &w->devices[i])))
             return -1;
     return trace_rows(w->t, 0, put_row, w);
 }

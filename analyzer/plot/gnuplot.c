@@ -122,6 +122,10 @@ static void add_curves(struct legend *l, const struct picture *p)
         if (picture_ranges(p))
             add_box(l, "range_fill", "allocated_line", "its range in a pixel");
     }
+    if (picture_any_away(p))
+        legend_add(l, "on the host",
+                   "boxes fs transparent pattern 5 border lc rgb \"" SCRIPT_AWAY "\" lc rgb \"" SCRIPT_AWAY
+                   "\"");
     add_box(l, "reserved_fill", "reserved_line", "reserved");
     if (picture_folded(p))
         legend_add(l, "folded: least to greatest",
@@ -195,10 +199,11 @@ static bool is_low(const struct picture *p)
 static void put_strip(const struct picture *p, double top, FILE *out)
 {
     const struct picture_whole *w = p->whole;
-    struct axis_unit time = picture_time_unit(w->columns.to),
-                     bytes = picture_byte_unit(columns_max_reserved(&w->columns));
-    double pixels = (double)p->size[1], width = (double)p->size[0],
-           full = (double)columns_max_reserved(&w->columns) / bytes.scale * 1.15,
+    int64_t reserved = columns_max_reserved(&w->columns),
+            allocated = w->columns.at[columns_peak(&w->columns)].allocated_max,
+            most = allocated > reserved ? allocated : reserved; /* where memory was away it may be */
+    struct axis_unit time = picture_time_unit(w->columns.to), bytes = picture_byte_unit(most);
+    double pixels = (double)p->size[1], width = (double)p->size[0], full = (double)most / bytes.scale * 1.15,
            drawing = is_low(p) ? STRIP_LOW : STRIP_HIGH,
            least = (double)w->columns.to / (double)w->columns.n * 3, from = (double)p->from,
            to = (double)p->to;

@@ -309,6 +309,12 @@ static void put_plot(const struct picture *p, size_t panel, double top, struct a
         plot_stack(p, q, panel, out);
     else
         plot_area(q, panel, out);
+    if (columns_any_away(&q->columns))
+        fprintf(
+            out,
+            ", \\\n  $away_%zu using 1:2:3 with filledcurves fs transparent pattern 5 lc rgb \"" SCRIPT_AWAY
+            "\"",
+            panel);
     fprintf(out, ", \\\n  $curve_%zu using 1:2 with lines lw 1.2 lc rgb allocated_line", panel);
     if (q->used_shown)
         fprintf(out, ", \\\n  $used_%zu using 1:2 with points pt 7 ps 0.45 lc rgb used_line", panel);
@@ -375,6 +381,10 @@ static void put_data(const struct picture *p, size_t panel, struct axis_unit tim
     if (q->folded)
         script_folded(&q->columns, folded, 0, time, bytes, out);
     free(folded);
+    char *away = xformat("away_%zu", panel);
+    if (columns_any_away(&q->columns))
+        script_away(&q->columns, away, time, bytes, out);
+    free(away);
     put_bands(p, panel, time.scale, out);
     free(name);
 }

@@ -293,6 +293,14 @@ bool picture_folded(const struct picture *p)
     return false;
 }
 
+bool picture_any_away(const struct picture *p)
+{
+    for (size_t i = 0; i < p->panel_count; i++)
+        if (columns_any_away(&p->panels[i].columns))
+            return true;
+    return false;
+}
+
 #define SEEN 3 /* columns beside each other: less is the side of a step */
 
 bool picture_ranges(const struct picture *p)

@@ -109,6 +109,8 @@ struct axis_unit picture_byte_unit(int64_t bytes);
 int64_t panel_top(const struct panel *p);
 /* Whether a panel shows a folded stretch wider than a column. */
 bool picture_folded(const struct picture *p);
+/* Whether a panel shows memory that was away. */
+bool picture_any_away(const struct picture *p);
 /* Whether in some column the least and the greatest allocated differ by enough to be seen. */
 bool picture_ranges(const struct picture *p);
 /* Whether group I of the composition is in any panel. */

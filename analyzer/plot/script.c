@@ -201,6 +201,25 @@ void script_folded(const struct columns *c, const char *name, int64_t origin, st
     fputs("EOD\n", out);
 }
 
+void script_away(const struct columns *c, const char *name, struct axis_unit time, struct axis_unit bytes,
+                 FILE *out)
+{
+    fprintf(out, "$%s << EOD\n# t_%s on_device allocated (%s, where a part was on the host)\n", name,
+            time.name, bytes.name);
+    for (size_t i = 0; i < c->n; i++) {
+        const struct column *at = &c->at[i];
+        if (at->away <= 0)
+            continue;
+        double least = (double)(at->allocated_max - at->away) / bytes.scale,
+               most = (double)at->allocated_max / bytes.scale;
+        fprintf(out, "%.15g %.6f %.6f\n%.15g %.6f %.6f\n", (double)columns_edge(c, i) / time.scale, least,
+                most, (double)columns_edge(c, i + 1) / time.scale, least, most);
+        if (i + 1 < c->n && at[1].away <= 0)
+            fputs("\n", out);
+    }
+    fputs("EOD\n", out);
+}
+
 /* ---- a panel ---- */
 
 /* 1, 2 or 5 times a power of ten, or a little more: so that tics of a drawing with FULL at its upper edge are

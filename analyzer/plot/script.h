@@ -54,6 +54,11 @@ void script_curve(const struct columns *c, const char *name, int64_t origin, str
  * gap between two stretches. */
 void script_folded(const struct columns *c, const char *name, int64_t origin, struct axis_unit time,
                    struct axis_unit bytes, FILE *out);
+/* The datablock NAME: t, and from where to where what is allocated is on the host, of the columns in which a
+ * part was; a gap between two stretches. */
+void script_away(const struct columns *c, const char *name, struct axis_unit time, struct axis_unit bytes,
+                 FILE *out);
+#define SCRIPT_AWAY "#e0a030" /* what is on the host */
 /* Begins a panel between two heights of the screen: margins, ranges, axes. */
 struct script_panel {
     double left, right, bottom, top;    /* of the screen */

@@ -1,7 +1,7 @@
 /*
- * text.c - the picture on a terminal: eighth blocks for allocated, light shade for reserved, dark shade
- * between the least and the greatest of a folded stretch, a line of letters for the phases.  A character
- * column's top is the greatest value in it.
+ * text.c - the picture on a terminal: eighth blocks for allocated, medium shade for what of it is on the
+ * host, light shade for reserved, dark shade between the least and the greatest of a folded stretch, a line
+ * of letters for the phases.  A character column's top is the greatest value in it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,9 @@ static void draw_cell(const struct column *at, int64_t top, size_t row, size_t h
 {
     int allocated = filled(at->allocated_max, top, row, height),
         reserved = filled(at->reserved_max, top, row, height);
-    if (at->band && allocated && filled(at->allocated_min, top, row, height) < allocated)
+    if (at->away > 0 && allocated && filled(at->allocated_max - at->away, top, row, height) < 4)
+        fputs("▒", out);
+    else if (at->band && allocated && filled(at->allocated_min, top, row, height) < allocated)
         fputs("▓", out);
     else if (allocated)
         fputs(eighths[allocated], out);
@@ -190,7 +192,8 @@ static void draw_panel(const struct picture *p, const struct panel *q, size_t he
 
 static void draw_legend(const struct picture *p, const char *letters, bool color, FILE *out)
 {
-    fprintf(out, "%*s█ allocated  ░ reserved%s", TEXT_AXIS, "",
+    fprintf(out, "%*s█ allocated%s  ░ reserved%s", TEXT_AXIS, "",
+            picture_any_away(p) ? "  ▒ on the host" : "",
             picture_folded(p) ? "  ▓ folded: least to greatest" : "");
     for (size_t i = 1; i < p->phase_count; i++) {
         if (!p->phases[i].ns)

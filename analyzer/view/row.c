@@ -22,7 +22,7 @@
 #include "show/report/unused.h"
 #include "levels.h"
 
-enum { PART = 8192, BLOCK_PART = 32768, SAMPLES = 4000 };
+enum { PART = 8192, BLOCK_PART = 32768, SAMPLES = 4000, AWAYS = 16384 };
 
 struct device_row {
     int64_t device;
@@ -285,6 +285,31 @@ static int write_samples(struct view_part *p, struct trace *t, int64_t device)
     return 0;
 }
 
+/* What of allocated was on the host, from when on; of many changes in a row the greatest. */
+static int write_aways(struct view_part *p, struct trace *t, int64_t device)
+{
+    struct trace_away *aways;
+    size_t n;
+    if (trace_aways(t, device, &aways, &n))
+        return -1;
+    size_t each = n / AWAYS + 1;
+    if (n)
+        json_begin(p->head, "aways", '[');
+    for (size_t i = 0; i < n; i += each) {
+        int64_t most = 0;
+        for (size_t k = i; k < n && k < i + each; k++)
+            most = aways[k].bytes > most ? aways[k].bytes : most;
+        json_begin(p->head, NULL, '[');
+        json_int(p->head, NULL, aways[i].t);
+        json_int(p->head, NULL, most);
+        json_end(p->head);
+    }
+    if (n)
+        json_end(p->head);
+    free(aways);
+    return 0;
+}
+
 /* The run ended when the last of N was refused: where the report begins with it, the page does. */
 static const struct trace_oom_kept *last_words(struct trace *t, const struct trace_oom_kept *ooms, size_t n)
 {
@@ -400,7 +425,8 @@ static int write_row(struct view_part *p, struct view_process *process, size_t i
     write_levels(p, &levels, &r->dims);
     write_blocks(p, process, l, &kept);
     write_ooms(p, process, r);
-    int result = write_samples(p, t, r->device) || write_unused(p, t, r) ? -1 : 0;
+    int result =
+        write_samples(p, t, r->device) || write_aways(p, t, r->device) || write_unused(p, t, r) ? -1 : 0;
     json_end(p->head);
     view_free_kept(&kept);
     view_free_levels(&levels);

@@ -1,5 +1,5 @@
 /*
- * curve.c - allocated and reserved of one device over the last minute or so.
+ * curve.c - allocated and reserved of one device over the last minute or so, and what of it is on the host.
  *
  * The history is the database's, asked anew for each frame, as between two looks at the journal's page a
  * peak would be missed.  What was not written yet is the last column, from that page.
@@ -30,7 +30,10 @@ static void put_cell(const struct column *at, int64_t top, int row, int height, 
 {
     int allocated = filled(at->allocated_max, top, row, height),
         reserved = filled(at->reserved_max, top, row, height);
-    if (utf8)
+    bool away = at->away > 0 && allocated && filled(at->allocated_max - at->away, top, row, height) < 4;
+    if (away)
+        fputs(utf8 ? "▒" : "o", out);
+    else if (utf8)
         fputs(allocated ? eighths[allocated] : reserved >= 4 ? "░" : " ", out);
     else
         fputc(allocated >= 4 || (allocated && row == 0) ? '#' : reserved >= 4 ? '.' : ' ', out);
@@ -93,7 +96,9 @@ void top_curve(const struct top *top, const struct live *live, const struct vs_n
                               .allocated_last = (int64_t)device->allocated,
                               .reserved_min = (int64_t)device->reserved,
                               .reserved_max = (int64_t)device->reserved,
-                              .reserved_last = (int64_t)device->reserved};
+                              .reserved_last = (int64_t)device->reserved,
+                              .away = (int64_t)device->away,
+                              .away_last = (int64_t)device->away};
     columns_add(&c, &now);
     if (read_history(&c, live, device->ordinal)) {
         int64_t most = columns_max_reserved(&c), allocated = c.at[columns_peak(&c)].allocated_max;

@@ -247,6 +247,8 @@ static void put_details(struct page *p, const struct choice *c)
                    path);
     else
         put_format(p, "no step has ended%s%s", *path ? "; in " : "", path);
+    if (d->away)
+        put_format(p, "%s of what is allocated are on the host", units_bytes((int64_t)d->away, false).s);
     if (d->flags & VS_NOW_USE_UNKNOWN)
         put_line(p, "a library's pool does not report what it uses: allocated is the least that it is");
     if (d->out_of_memory)

@@ -22,9 +22,10 @@ static const struct {
     {"peak_reserved", "the most that it held"},
     {"limit", "the memory of the device"},
     {"headroom", "what the device has left, by the driver's last word; absent if the driver does not say"},
+    {"away", "what of allocated is on the host, and not in reserved; absent if nothing ever was"},
 };
 
-enum { FAMILIES = sizeof families / sizeof *families };
+enum { FAMILIES = sizeof families / sizeof *families, AWAY = FAMILIES - 1 };
 
 static void put_head(const char *name, const char *help, FILE *out)
 {
@@ -63,7 +64,8 @@ static void put_family(const struct live *l, const struct vs_now_device *d, int 
                                       (int64_t)d->peak_allocated,
                                       (int64_t)d->peak_reserved,
                                       row && row->total_bytes ? (int64_t)row->total_bytes : UNKNOWN,
-                                      whole ? left : UNKNOWN};
+                                      whole ? left : UNKNOWN,
+                                      d->flags & VS_NOW_WAS_AWAY ? (int64_t)d->away : UNKNOWN};
     if (values[family] == UNKNOWN)
         return;
     put_begin(families[family].name, l, d->ordinal, out);
@@ -135,9 +137,20 @@ static void look_held(struct top_process *p)
     p->held_until = clock_ns(CLOCK_MONOTONIC) + 20 * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - began);
 }
 
+static bool any_was_away(const struct top *top)
+{
+    bool any = false;
+    for (size_t i = 0; i < top->count; i++)
+        for (uint32_t k = 0; top->processes[i]->live.seen && k < top->processes[i]->live.now.devices; k++)
+            any = any || top->processes[i]->live.now.device[k].flags & VS_NOW_WAS_AWAY;
+    return any;
+}
+
 void top_metrics(struct top *top, FILE *out)
 {
     for (int f = 0; f < FAMILIES; f++) {
+        if (f == AWAY && !any_was_away(top))
+            continue;
         put_head(families[f].name, families[f].help, out);
         for (size_t i = 0; i < top->count; i++)
             for (uint32_t k = 0; top->processes[i]->live.seen && k < top->processes[i]->live.now.devices; k++)

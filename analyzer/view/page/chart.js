@@ -133,6 +133,7 @@ function drawRow(c, place) {
   drawGrid(c, place);
   drawAreas(c, place);
   drawStretches(c, place);
+  drawAway(c, place);
   drawSteps(c, place);
   drawStrip(c, place);
   drawLines(c, place);
@@ -211,6 +212,22 @@ function drawStretches(c, place) {
     c.lineTo(x + bottom - top, top);
   }
   c.stroke();
+  c.restore();
+}
+
+/* What of allocated is on the host: above what the device holds, lines across. */
+function drawAway(c, place) {
+  const { row, columns, left, bottom, top, scale } = place, y = (v) => bottom - (v / scale) * (bottom - top);
+  if (!row.aways) return;
+  c.save();
+  c.beginPath();
+  for (let x = 0; x < columns.n; x++) {
+    const away = columns.off[x] ? 0 : Math.min(awayAt(row, columns.t[x]), columns.max[x]);
+    if (away > 0) c.rect(left + x, y(columns.max[x]), 1, y(columns.max[x] - away) - y(columns.max[x]));
+  }
+  c.clip();
+  c.fillStyle = css('--paper');
+  for (let at = top; at < bottom; at += 4) c.fillRect(left, at, columns.n, 2);
   c.restore();
 }
 

@@ -133,6 +133,7 @@ const MARKS = [
   [() => true, keyAreas, () => 'colours: what it was for, as listed; a band: one block; pale: smaller ones together'],
   [() => true, (c) => keyLine(c, '--ink', []), () => 'allocated, the most in each pixel'],
   [() => true, (c) => { c.globalAlpha = 0.45; keyLine(c, '--ink', [], 1); }, () => 'the least in it'],
+  [() => rowsHave((r) => r.aways), (c) => { keyAreas(c); c.fillStyle = css('--paper'); for (let y = 0; y < 12; y += 4) c.fillRect(0, y, 22, 2); }, () => 'lines across: on the host'],
   [() => view.reserved, (c) => keyLine(c, '--ink', [5, 2]), () => 'reserved: taken from the driver'],
   [() => view.driver && rowsHave((r) => r.samples.some((s) => !s[2])), (c) => drawSample(c, 11, 6, false), () => 'used by the process, as the driver says'],
   [() => view.driver && rowsHave((r) => r.samples.some((s) => s[2])), (c) => drawSample(c, 11, 6, true), () => 'used of the whole device, by all processes'],

@@ -89,9 +89,10 @@ function momentTexts(row, columns) {
   const t = columns.t[0], oom = row.ooms.find((o) => o.t === t), what = oom ? 'out of memory: ' : row.allocated.t === t ? 'the peak: ' : '';
   const asked = oom && [oom.requested ? `asked for ${bytesText(oom.requested)}` : '', oom.line && `by ${briefly(oom.line)}`, oom.free !== null && `${bytesText(oom.free)} free`].filter(Boolean).join(', ');
   const reserved = columns.rMin[0] < columns.rMax[0] ? `${bytesText(columns.rMin[0])} to ${bytesText(columns.rMax[0])}` : bytesText(columns.rMax[0]);
+  const away = awayAt(row, t);
   const step = oom && oom.step !== null ? `step ${oom.step}` : stepAt(row, t + row.owner.offset);
   return [`${what}${row.allocated.at_least ? 'at least ' : ''}${bytesText(columns.max[0])} allocated at ${timeText(t + row.owner.offset)}`,
-    [asked, step, oom && oom.phase && oom.phase !== 'none' ? `in ${oom.phase}` : '', `${reserved} reserved`, columns.limited && columns.events[0] > 1 ? `the greatest of ${columns.events[0]} changes in ${timeText(columns.width)}` : ''].filter(Boolean).join(' · '), row.label];
+    [asked, step, oom && oom.phase && oom.phase !== 'none' ? `in ${oom.phase}` : '', away ? `${bytesText(away)} of it on the host` : '', `${reserved} reserved`, columns.limited && columns.events[0] > 1 ? `the greatest of ${columns.events[0]} changes in ${timeText(columns.width)}` : ''].filter(Boolean).join(' · '), row.label];
 }
 
 function tellMoment() {
@@ -101,7 +102,7 @@ function tellMoment() {
   const t = columns.t[0], all = row.table && row.owner.texts ? livingAt(row.table, t) : null, sum = all ? all.reduce((n, b) => n + row.table.size[b], 0) : 0;
   const missing = columns.max[0] - columns.held[0] - sum, [what, how, where] = momentTexts(row, columns);
   writeLink();
-  details().replaceChildren(element('h2', { id: 'moment', 'data-t': String(t), 'data-allocated': String(columns.max[0]), 'data-reserved': String(columns.rMax[0]) }, what),
+  details().replaceChildren(element('h2', { id: 'moment', 'data-t': String(t), 'data-allocated': String(columns.max[0]), 'data-reserved': String(columns.rMax[0]), 'data-away': String(awayAt(row, t)) }, what),
     element('p', { class: 'file' }, how), element('p', { class: 'file' }, `${where} · `, element('a', { href: linkText() }, 'link to this moment')), holdersTable(row, columns, all && missing === 0 ? all : null),
     element('p', {}, element('button', { onclick: () => openFlame() }, 'by call stack (f)')));
   if (columns.folded[0]) details().append(element('p', {}, 'Of this stretch the file has sums alone: who held it is known of those only that lived on.'));
