@@ -1,0 +1,30 @@
+/*
+ * host.h - where the contents of memory that is away lie: page-locked memory of the host, or a file.
+ *
+ * A store is one range of offsets.  Its memory is had from the system at once and given back at once; a kill
+ * leaves nothing: a file has no name.  One thread at a time uses a store.
+ */
+#ifndef VS_ARENA_AWAY_HOST_H
+#define VS_ARENA_AWAY_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vs_host_store {
+    char *base; /* NULL: there is none */
+    uint64_t bytes;
+    uint64_t locked; /* of them, from the beginning on */
+    uint64_t ns;     /* in which they were had */
+};
+
+/* The most that may be had now: 3/4 of what the host and this process's control groups have left. */
+uint64_t vs_host_room(void);
+
+/* Makes a store of BYTES: page-locked by the driver, with a context current, or where TO is not "" a file in
+ * that folder.  NULL, or why not (in the caller's WHY): then nothing was taken. */
+const char *vs_host_make(struct vs_host_store *h, uint64_t bytes, const char *to, char *why, size_t room);
+/* The context that was current when it was made is current, or has ended. */
+void vs_host_end(struct vs_host_store *h);
+
+#endif
