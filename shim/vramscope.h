@@ -1,5 +1,5 @@
 /*
- * vramscope.h - marks phases and steps of a program for vramscope.
+ * vramscope.h - marks phases and steps of a program for vramscope, and suspends its memory.
  *
  * A program built with this header needs no library.  Unless libvramscope.so is preloaded every call is one
  * test of a null pointer.  C99 and C++; ELF platforms with weak symbols.
@@ -9,12 +9,14 @@
  *      vramscope_range_pop();
  *      vramscope_step();
  *
- * Thread-safety: every function may be called from any thread, also from signal handlers.  A handler pops
- * what it pushes, and nothing else.  A range belongs to the thread that pushed it; names are copied.  No
- * function changes errno or blocks.
+ * Thread-safety: every function may be called from any thread; but for vramscope_suspend and
+ * vramscope_resume, also from signal handlers, and none blocks.  A handler pops what it pushes, and nothing
+ * else.  A range belongs to the thread that pushed it; names are copied.  No function changes errno.
  */
 #ifndef VRAMSCOPE_H
 #define VRAMSCOPE_H
+
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,6 +51,20 @@ VRAMSCOPE_API void vramscope_record_stop(void);
 
 /* 1 if libvramscope.so is loaded and records, else 0. */
 VRAMSCOPE_API int vramscope_active(void);
+
+/* Moves what lives in the arena's memory (vramscope run --allocator=arena) on all devices to page-locked
+ * memory of the host, and gives the devices' memory back to the driver, so that others can have it. Addresses
+ * stay, and so do CUDA graphs, streams and events.  The device is waited for first, a minute at most.  Work
+ * that any thread gives the device later, and a request for memory, have all brought back before.
+ *
+ * 0: it was moved.  -1: nothing was, and WHY (of SIZE bytes, or NULL) has one line that says why; it is
+ * unchanged where libvramscope.so is not preloaded.  Blocks while it moves; not for signal handlers, and not
+ * while a stream is captured by the caller. */
+VRAMSCOPE_API int vramscope_suspend(char *why, size_t size);
+
+/* Moves it back.  Where others have taken the device's memory it waits for them, a minute at most.  0: it is
+ * back, or never was away.  -1: as above, and all of it is on the host still. */
+VRAMSCOPE_API int vramscope_resume(char *why, size_t size);
 
 #ifndef VRAMSCOPE_BUILDING_LIBRARY
 /* The address of the function in this process, or NULL.  In programs that are not position independent
@@ -93,13 +109,23 @@ static inline int vramscope_active_(void)
 {
     return VRAMSCOPE_CALL_(vramscope_active, 0, );
 }
-#define vramscope_range_push(name) vramscope_range_push_(name)
-#define vramscope_range_pop()      vramscope_range_pop_()
-#define vramscope_mark(name)       vramscope_mark_(name)
-#define vramscope_step()           vramscope_step_()
-#define vramscope_record_start()   vramscope_record_start_()
-#define vramscope_record_stop()    vramscope_record_stop_()
-#define vramscope_active()         vramscope_active_()
+static inline int vramscope_suspend_(char *why, size_t size)
+{
+    return VRAMSCOPE_CALL_(vramscope_suspend, -1, why, size);
+}
+static inline int vramscope_resume_(char *why, size_t size)
+{
+    return VRAMSCOPE_CALL_(vramscope_resume, -1, why, size);
+}
+#define vramscope_suspend(why, size) vramscope_suspend_(why, size)
+#define vramscope_resume(why, size)  vramscope_resume_(why, size)
+#define vramscope_range_push(name)   vramscope_range_push_(name)
+#define vramscope_range_pop()        vramscope_range_pop_()
+#define vramscope_mark(name)         vramscope_mark_(name)
+#define vramscope_step()             vramscope_step_()
+#define vramscope_record_start()     vramscope_record_start_()
+#define vramscope_record_stop()      vramscope_record_stop_()
+#define vramscope_active()           vramscope_active_()
 #endif
 
 #ifdef __cplusplus

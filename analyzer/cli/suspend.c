@@ -256,7 +256,10 @@ static void put_done(const struct asked *a)
         printf(" (%s/s)",
                units_bytes((int64_t)((double)r->moved_bytes * 1e9 / (double)r->moving_ns), false).s);
     if (r->host_ns)
-        printf("; %s the host's memory took %s", away ? "pinning" : "giving back",
+        printf("; %s took %s",
+               !away            ? "giving the host's memory back"
+               : *k->request.to ? "making the file"
+                                : "pinning the host's memory",
                units_time((int64_t)r->host_ns).s);
     printf("\n%s of the arena's %s on the device\n", units_bytes((int64_t)r->left_bytes, false).s,
            away ? "are left" : "are");

@@ -21,7 +21,7 @@
 
 struct options {
     const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events,
-        *allocator, *limit;
+        *allocator, *limit, *park;
     struct arg_list labels;
     bool access, no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off, force;
 };
@@ -48,6 +48,8 @@ static const struct option_row rows[] = {
      "what serves COMMAND's device memory: off (the driver), or arena, vramscope's own allocator"},
     {"limit", 0, "SIZE", ARG_TEXT, AT(limit),
      "COMMAND's processes get no more than SIZE each of any device; 0:20GiB,1:30GiB by device"},
+    {"park", 0, "optimizer-state", ARG_WORD, AT(park),
+     "these lie on the host while forward and backward run; takes the arena and --access"},
     {"access", 0, NULL, ARG_FLAG, AT(access),
      "follow when the device is given each block, by kernels, copies and graphs"},
     {"no-auto-phases", 0, NULL, ARG_FLAG, AT(no_auto_phases), "don't tell PyTorch's phases automatically"},
@@ -138,8 +140,11 @@ static int check_values(const struct options *o)
         return complain(
             "run: --phases is given to what reads the recording: vramscope report --phases='%s' run.db",
             o->phases);
-    if (!build_has_arena() && o->allocator && !strcmp(o->allocator, "arena"))
-        return complain("run: --allocator=arena: the arena is not in this build of vramscope");
+    if (!build_has_arena() && (o->park || (o->allocator && !strcmp(o->allocator, "arena"))))
+        return complain("run: --%s: the arena is not in this build of vramscope",
+                        o->park ? "park" : "allocator=arena");
+    if (o->park && o->allocator && strcmp(o->allocator, "arena") != 0)
+        return complain("run: --park needs the arena: leave out --allocator=%s", shown(o->allocator));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].value && !vs_option_takes(numbers[i].name, numbers[i].value))
             return complain("run: --%s takes %s, not '%s'", numbers[i].option, numbers[i].takes,
@@ -172,7 +177,8 @@ static int set_simulated(void)
 
 static int set_environment(const struct options *o, const char *output, const char *library)
 {
-    set_given("VRAMSCOPE_ALLOCATOR", o->allocator);
+    set_given("VRAMSCOPE_ALLOCATOR", o->park ? "arena" : o->allocator);
+    set_given("VRAMSCOPE_PARK", o->park);
     do_without_arena();
     struct environment e = {library, !o->no_nvtx, !o->no_injection,
                             environment_wants_python(o->no_auto_phases), NULL};
@@ -191,7 +197,7 @@ static int set_environment(const struct options *o, const char *output, const ch
     set_given("VRAMSCOPE_MAX_BYTES", o->max_bytes);
     set_given("VRAMSCOPE_JOURNAL_DIR", o->journal_dir);
     set_given("VRAMSCOPE_RING_EVENTS", o->ring_events);
-    set_given("VRAMSCOPE_ACCESS", o->access ? "on" : NULL);
+    set_given("VRAMSCOPE_ACCESS", o->access || o->park ? "on" : NULL);
     set_given("VRAMSCOPE_VERBOSE", o->verbose ? "on" : NULL);
     set_given("VRAMSCOPE_ENABLED", o->off ? "off" : NULL);
     return o->simulated ? set_simulated() : 0;

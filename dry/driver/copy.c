@@ -35,6 +35,7 @@ static CUresult copy_now(uint64_t to, bool to_device, uint64_t from, bool from_d
     if (!to || !from || (to_device && !sim_accessible(to, size, true)) ||
         (from_device && !sim_accessible(from, size, false)))
         return CUDA_ERROR_INVALID_VALUE;
+    sim_work_copied(size);
     if (sim_keeps(all)) {
         memmove((void *)to, (const void *)from, size);
         sim_note_read(to, from, size);

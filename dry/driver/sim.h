@@ -161,6 +161,9 @@ CUresult sim_primary_release(int device);
 struct sim_context *sim_context_new_green(int device); /* NULL: out of memory */
 void sim_context_wait(struct sim_context *context);    /* for its work */
 void sim_work_launched(struct sim_context *context);
+/* BYTES are copied; the time, ns, that events of the device have: by the clock, or by what it was given. */
+void sim_work_copied(uint64_t bytes);
+uint64_t sim_work_ns(void);
 void sim_work_wait(struct sim_context *context, unsigned long launch);
 bool sim_work_is_done(struct sim_context *context, unsigned long launch);
 void sim_context_end(struct sim_context *context); /* frees what it owned */

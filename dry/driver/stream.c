@@ -9,7 +9,6 @@
 #include "graph.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 struct stream {
     struct stream *next;
@@ -258,7 +257,6 @@ SIM_SAME(cuEventDestroy, cuEventDestroy_v2, SIM_CONTEXT, (CUevent event), destro
 static CUresult record(CUevent handle, CUstream stream)
 {
     struct event *event = event_of(handle);
-    struct timespec now;
     CUresult result = sim_stream_check(stream);
     if (result != CUDA_SUCCESS || !event)
         return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_HANDLE;
@@ -266,8 +264,7 @@ static CUresult record(CUevent handle, CUstream stream)
     event->recorded_on = sim_capture_key(stream);
     event->after = event->owner->busy;
     event->launch = event->owner->launches;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    event->recorded_ns = event->capture ? 0 : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    event->recorded_ns = event->capture ? 0 : sim_work_ns();
     return CUDA_SUCCESS;
 }
 

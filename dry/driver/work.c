@@ -2,12 +2,16 @@
  * work.c - work that takes its time, and waiting for it.  Everything is executed when it is called; a test
  * that is about waiting says of a context that it is busy (simcuda_busy), and in dry mode sim_work_is_done
  * says when events are done.
+ *
+ *      SIMCUDA_CLOCK=work    events have the time that the device's work would take, by default the clock's:
+ *                            1 ms for a launch and for each 50 MiB of a copy (SIMCUDA_LINK_MS: so many)
  */
 #include "capture.h"
 #include "facts.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { QUEUE = 1024, PATIENCE = 64 };
 static __thread int asker;
@@ -45,8 +49,29 @@ void sim_context_wait(struct sim_context *context)
     sim_work_wait(context, context->launches);
 }
 
+static uint64_t worked_ns = 1; /* by which no event was never recorded */
+
+void sim_work_copied(uint64_t bytes)
+{
+    static uint64_t ms;
+    ms = ms ? ms : sim_env_bytes("SIMCUDA_LINK_MS", 1);
+    worked_ns += bytes * ms * 1000000 / (50ull << 20);
+}
+
+uint64_t sim_work_ns(void)
+{
+    static int by_work = -1;
+    struct timespec now;
+    const char *choice = by_work < 0 ? getenv("SIMCUDA_CLOCK") : NULL;
+    if (by_work < 0)
+        by_work = choice && !strcmp(choice, "work");
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return by_work ? worked_ns : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 void sim_work_launched(struct sim_context *context)
 {
+    worked_ns += 1000000;
     context->launches++;
     context->asked = context->watched = 0;
     launches = true;

@@ -29,6 +29,7 @@ static const struct vs_provider arena = {.alloc = vs_served_alloc,
                                          .figures = vs_served_figures,
                                          .ended = vs_served_ended,
                                          .carry_out = vs_away_carry_out,
+                                         .told = vs_away_told,
                                          .stand_ins = all};
 
 const struct vs_provider *vs_arena_provider(bool serves)

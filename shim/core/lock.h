@@ -27,6 +27,7 @@
 
 /* X(place, the files that have it, what may be called with it held), from the outermost on */
 #define VS_LOCK_ORDER(X)                                                                                     \
+    X(MOVING, "arena/away/away.c", "all that stands below, while memory moves to the host or back")          \
     X(PROVIDED, "hooks/provided.c", "the provider: what it holds, to be recorded before anybody asks again") \
     X(IMPORTING, "arena/share/imports.c, changing", "another process and the driver, for memory of theirs")  \
     X(ANSWERING, "arena/share/passing.c", "the system, for a socket and the thread that answers there")      \
@@ -36,6 +37,7 @@
     X(COUNTS, "arena/torch/counts.c",                                                                        \
       "an arena's figures, and the report of a block in the order of counting")                              \
     X(STREAMS, "arena/device/served.h", "an arena: the queue of a stream that ends")                         \
+    X(PARKING, "arena/away/park.c", "an arena and the driver: a block goes to the host or comes back")       \
     X(EXPORTS, "arena/share/exports.c", "an arena: a block that is exported must not move on meanwhile")     \
     X(ARENA, "arena/core/state.h", "the backing: the driver, and which contexts reach the memory")           \
     X(CONTEXTS, "arena/cuda/contexts.c", "the driver, about primary contexts")                               \

@@ -333,9 +333,14 @@ static void complain(const struct option *o, const char *text, size_t length)
     snprintf(c->text, sizeof c->text, "%.*s", (int)length, text);
 }
 
+static const char *instead_of(const struct option *o)
+{
+    return *o->otherwise ? o->otherwise : "none";
+}
+
 static void say_wrong(const struct option *o, const char *value)
 {
-    const char *instead = *o->otherwise ? o->otherwise : "none", *words = strchr(o->help, '[');
+    const char *instead = instead_of(o), *words = strchr(o->help, '[');
     if (o->type == ENUM && words)
         vs_log("%s=%s makes no sense: it takes one of %.*s; using %s", o->name, value,
                (int)strcspn(words, "]") + 1, words, instead);
@@ -349,7 +354,7 @@ void vs_options_complain(void)
     for (int i = 0; i < complaint_count; i++) {
         const struct option *o = complaints[i].option;
         if (o && complaints[i].lack)
-            vs_log("%s=%s: %s; using %s", o->name, complaints[i].text, complaints[i].lack, o->otherwise);
+            vs_log("%s=%s: %s; using %s", o->name, complaints[i].text, complaints[i].lack, instead_of(o));
         else if (o)
             say_wrong(o, complaints[i].text);
         else

@@ -144,6 +144,7 @@ void vramscope_step(void)
 }
 
 void (*vs_pool_seen)(const char *pool);
+void (*vs_roles_told)(const uint64_t *addresses, size_t count, unsigned role);
 
 /* The first figure that is not 0 says that the library is there. */
 static void see_pool(const char *pool, uint64_t used, uint32_t id)
@@ -205,6 +206,8 @@ int vramscope_auto_roles(const uint64_t *addresses, unsigned count, unsigned rol
                                  .arg1 = role};
         vs_record(&event);
     }
+    if (vs_roles_told != NULL && addresses != NULL)
+        vs_roles_told(addresses, count, role);
     errno = saved;
     return room;
 }

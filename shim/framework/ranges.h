@@ -50,5 +50,8 @@ uint32_t vs_range_lead(void);
 /* To be told once of each pool ("JAX", "CuPy") that says that it uses memory.  preload/init.c fills it in;
  * NULL: nobody. */
 extern void (*vs_pool_seen)(const char *pool);
+/* Of blocks that begin at COUNT ADDRESSES, what Python says that they are for (trace/roles.h); NULL: nobody
+ * wants to know. */
+extern void (*vs_roles_told)(const uint64_t *addresses, size_t count, unsigned role);
 
 #endif

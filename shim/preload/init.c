@@ -163,6 +163,12 @@ static void install_provider(void)
         vs_record_at_exit = vs_provided_last;
     if (provider != NULL && provider->carry_out != NULL)
         vs_suppliers.control = control;
+    if (*vs_options.park && serves && provider != NULL && vs_options.access && vs_options.arena_views)
+        vs_roles_told = provider->told;
+    else if (*vs_options.park)
+        vs_options_lack("VRAMSCOPE_PARK", vs_options.park,
+                        "it takes VRAMSCOPE_ALLOCATOR=arena with VRAMSCOPE_ACCESS=on, and no "
+                        "VRAMSCOPE_ARENA_VIEWS=off");
 }
 
 /* Exit handlers run last in, first out, and ours goes in before the loader registers the run of all

@@ -97,6 +97,10 @@ struct vs_provider {
     void (*carry_out)(const struct vs_control_request *request, const struct vs_control_block *blocks,
                       size_t count, bool held, struct vs_control_answer *answer);
 
+    /* A framework says that blocks of ROLE (trace/roles.h) begin at COUNT ADDRESSES.  Outside of every hooked
+     * call. */
+    void (*told)(const uint64_t *addresses, size_t count, unsigned role);
+
     /* Lists of stand-ins, each terminated by a row without a function; NULL after the last list. */
     const struct vs_stand_in *const *stand_ins;
 };

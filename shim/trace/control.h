@@ -43,6 +43,8 @@ struct vs_control_answer {
  */
 struct vs_control_block {
     uint64_t address, size; /* as it was asked for; a framework's may be rounded up, PyTorch's to 512 bytes */
+    uint32_t
+        reached; /* not 0: kernels may find its address in device memory, or its uses are not all known */
 };
 
 #endif

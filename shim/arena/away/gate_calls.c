@@ -17,6 +17,7 @@
 
 #include "arena/device/served.h"
 #include "away.h"
+#include "park.h"
 #include "hooks/arguments.h"
 #include "operands.h"
 
@@ -54,25 +55,27 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
 #define GIVEN_LAUNCH(f, stream, grid, params, extra) vs_operands_launch(seen, f, stream, grid, params, extra)
 #define GIVEN_GRAPH_LAUNCH(exec, stream)             vs_operands_graph(seen, exec, stream)
 #define GIVEN_GIVEN(see)                             NAMED(see)
-#define GIVEN_WORK(touched)                          NAMED(touched)
-#define GIVEN_NODE(graph, params)                    NAMED(vs_operands_node(params))
-#define GIVEN_NODES                                  NAMED(true)
+#define GIVEN_WORK(touched)                          NAMED((vs_away_on(VS_PARK_NO_STREAM), touched))
+#define GIVEN_NODE(graph, params)                    NAMED((vs_away_on(VS_PARK_NO_STREAM), vs_operands_node(params)))
+#define GIVEN_NODES                                  NAMED((vs_away_on(VS_PARK_NO_STREAM), vs_away_unknown()))
 
 /* Those that tell the access ledger (hooks/given.h). */
-#define vs_given_copy(api, stream, to, from, size, kinds)   vs_operands_copy(to, from, size)
-#define vs_given_copies(api, stream, to, from, size, count) vs_operands_copies(to, from, size, count)
-#define vs_given_copy_2d(api, stream, copy)                 vs_operands_copy_2d(copy)
-#define vs_given_copy_3d(api, stream, copy)                 vs_operands_copy_3d(copy)
-#define vs_given_copy_peer(api, stream, copy)               vs_operands_copy_peer(copy)
-#define vs_given_fill(api, stream, to, size)                vs_operands_copy(to, 0, size)
-#define vs_given_unseen(stream)                             true
-#define vs_use_reaching()                                   true
-#define vs_given_map(map, address)                          false /* a launch has the map */
-#define vs_given_node_kernel(exec, f, grid, params, extra)  false /* its launch is looked at */
-#define vs_given_node_copy(exec, copy)                      vs_operands_copy_3d(copy)
-#define vs_given_node_fill(exec, params)                    vs_operands_fill_node(params)
-#define vs_given_node_graph(exec, graph)                    true
-#define vs_given_node(exec, params)                         vs_operands_node(params)
+#define vs_given_copy(api, stream, to, from, size, kinds)                                                    \
+    (vs_away_on(stream), vs_operands_copy(to, from, size))
+#define vs_given_copies(api, stream, to, from, size, count)                                                  \
+    (vs_away_on(stream), vs_operands_copies(to, from, size, count))
+#define vs_given_copy_2d(api, stream, copy)                (vs_away_on(stream), vs_operands_copy_2d(copy))
+#define vs_given_copy_3d(api, stream, copy)                (vs_away_on(stream), vs_operands_copy_3d(copy))
+#define vs_given_copy_peer(api, stream, copy)              (vs_away_on(stream), vs_operands_copy_peer(copy))
+#define vs_given_fill(api, stream, to, size)               (vs_away_on(stream), vs_operands_copy(to, 0, size))
+#define vs_given_unseen(stream)                            (vs_away_on(stream), vs_away_unknown())
+#define vs_use_reaching()                                  vs_away_unknown()
+#define vs_given_map(map, address)                         false /* a launch has the map */
+#define vs_given_node_kernel(exec, f, grid, params, extra) false /* its launch is looked at */
+#define vs_given_node_copy(exec, copy)                     vs_operands_copy_3d(copy)
+#define vs_given_node_fill(exec, params)                   vs_operands_fill_node(params)
+#define vs_given_node_graph(exec, graph)                   vs_away_unknown()
+#define vs_given_node(exec, params)                        vs_operands_node(params)
 /* Those of the shape WORK. */
 #define vs_work_at(address, size)          vs_operands_at(address, size)
 #define vs_work_ranges(list, sizes, count) vs_operands_ranges(list, sizes, count)
@@ -80,7 +83,7 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
 #define vs_work_copy_3d(copy)              vs_operands_copy_3d(copy)
 #define vs_work_fill_node(params)          vs_operands_fill_node(params)
 #define vs_work_node(params)               vs_operands_node(params)
-#define vs_work_unseen()                   true
+#define vs_work_unseen()                   vs_away_unknown()
 
 /* ---- the functions ---- */
 

@@ -57,7 +57,7 @@ static bool kernel_away(CUfunction f, struct vs_grid grid, void **params, void *
     const void *buffer = vs_given_buffer(extra, &size);
     const struct vs_kernel *k = are_looked_at() ? vs_given_kernel(f) : NULL;
     if (k == NULL || k->reaches || (!k->known && buffer == NULL))
-        return true;
+        return vs_away_unknown();
     vs_kernel_each(k, grid, buffer != NULL ? NULL : params, buffer, size, look_at_parameter, &away);
     return away;
 }
@@ -67,6 +67,8 @@ enum vs_operands vs_operands_launch(enum vs_gate_state seen, CUfunction f, CUstr
 {
     if (vs_given_captured(stream))
         return VS_OPERANDS_NONE;
+    if (seen == VS_GATE_CHECKED)
+        vs_away_work(stream);
     bool away = seen != VS_GATE_CHECKED || kernel_away(f, grid, params, extra);
     return away ? VS_OPERANDS_AWAY : VS_OPERANDS_HERE;
 }
@@ -76,9 +78,11 @@ enum vs_operands vs_operands_graph(enum vs_gate_state seen, CUgraphExec exec, CU
     bool away = false;
     if (vs_given_captured(stream)) /* it becomes a child of the graph that is being captured */
         return VS_OPERANDS_NONE;
-    if (seen != VS_GATE_CHECKED || !are_looked_at() || !vs_given_graph_each(exec, look, &away) || away)
+    if (seen != VS_GATE_CHECKED)
         return VS_OPERANDS_AWAY;
-    return VS_OPERANDS_HERE;
+    vs_away_work(stream);
+    bool known = are_looked_at() && vs_given_graph_each(exec, look, &away);
+    return away || (!known && vs_away_unknown()) ? VS_OPERANDS_AWAY : VS_OPERANDS_HERE;
 }
 
 /* ---- memory that is named ---- */
@@ -184,7 +188,7 @@ bool vs_operands_node(const CUgraphNodeParams *p)
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
         return false;
     default:
-        return true;
+        return vs_away_unknown();
     }
 }
 
@@ -201,7 +205,7 @@ static bool word_away(const CUstreamBatchMemOpParams *p)
     case CU_STREAM_MEM_OP_BARRIER:
         return false;
     default: /* what later drivers have */
-        return true;
+        return vs_away_unknown();
     }
 }
 

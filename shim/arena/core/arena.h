@@ -228,7 +228,8 @@ struct vs_arena_stats {
 void vs_arena_stats(struct vs_arena *arena, struct vs_arena_stats *stats);
 /* The same without waiting; false where the arena is at work. */
 bool vs_arena_stats_now(struct vs_arena *arena, struct vs_arena_stats *stats);
-/* How often `reserved` has changed.  No lock: what the calling thread's own calls did is counted in. */
+/* How often `reserved`, `away` or `parked` has changed.  No lock: what the calling thread's own calls did is
+ * counted in. */
 uint64_t vs_arena_changes(const struct vs_arena *arena);
 enum vs_arena_high { VS_HIGH_RESERVED = 1, VS_HIGH_ORDERED = 2 };
 void vs_arena_high_from_now(struct vs_arena *arena, unsigned which);

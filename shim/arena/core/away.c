@@ -201,6 +201,14 @@ struct run vs_block_slots(const struct vs_arena *a, const struct extent *t)
     return (struct run){slot, t->state == EXTENT_ALIAS ? a->alias[t->alias].claimed : end - slot};
 }
 
+bool vs_slots_parked(const struct vs_arena *a, struct run slots)
+{
+    bool parked = false;
+    for (uint32_t slot = slots.first; a->stats.parked && slot < slots.first + slots.count && !parked; slot++)
+        parked = is_parked(a, vs_chunks_mapped_at(a, slot, 1).first);
+    return parked;
+}
+
 uint32_t vs_left_at(const struct vs_arena *a, uint64_t address)
 {
     uint32_t extent = vs_blocks_get(a, address);

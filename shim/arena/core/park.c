@@ -62,6 +62,7 @@ static void flip(struct vs_arena *a, uint32_t chunk)
     bool parked = is_parked(a, chunk);
     a->stats.parked += parked ? chunk_bytes(a) : -chunk_bytes(a);
     a->parked_live += parked ? bytes : -bytes;
+    vs_reserved_changed(a);
 }
 
 static uint32_t chunk_at(const struct vs_arena *a, uint32_t slot)
@@ -78,11 +79,6 @@ static struct run parked_part(const struct vs_arena *a, struct run slots)
     for (to = from; to < end && is_parked(a, chunk_at(a, to));)
         to++;
     return (struct run){from, to - from};
-}
-
-bool vs_slots_parked(const struct vs_arena *a, struct run slots)
-{
-    return a->stats.parked && parked_part(a, slots).count;
 }
 
 void vs_parked_free(struct vs_arena *a, const struct extent *t)

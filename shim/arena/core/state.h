@@ -230,8 +230,8 @@ struct vs_arena {
     union gate gate;
     struct vs_backing backing;
     struct vs_arena_config config;
-    uint64_t changes; /* of stats.reserved; atomic.  Here, where hardly anything is written: all look at it
-                         after each call, without the lock */
+    uint64_t changes; /* of stats.reserved, away and parked; atomic.  Here, where hardly anything is written:
+                         all look at it after each call, without the lock */
     struct vs_meta meta;
     unsigned shift;                /* log2 of a chunk */
     unsigned heap_shift;           /* log2 of slots per heap */

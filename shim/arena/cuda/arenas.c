@@ -7,6 +7,8 @@
  */
 #include "core/log.h"
 #include "core/options.h"
+#include "arena/away/away.h"
+#include "arena/away/park.h"
 #include "arena/share/share.h"
 #include "serving.h"
 
@@ -133,6 +135,24 @@ struct vs_arena *vs_served_of(CUcontext context, struct vs_served **out)
 
 /* ---- what stands in the driver's place ---- */
 
+static int alloc_once(struct vs_given *g, size_t size, uint64_t *address)
+{
+    struct vs_served *s;
+    if (!vs_served_in())
+        return CUDA_ERROR_NOT_SUPPORTED;
+    struct vs_arena *arena = vs_served_here(&s);
+    CUcontext context = arena ? s->cuda.context : NULL;
+    int status = arena ? vs_arena_malloc(arena, VS_ARENA_ANY, size, address) : CUDA_ERROR_NOT_SUPPORTED;
+    if (arena && vs_park_is_on())
+        vs_park_malloc(s, arena);
+    if (arena)
+        vs_served_note(g, s, arena);
+    vs_served_out();
+    if (status == 0)
+        vs_served_gave(g, context);
+    return status;
+}
+
 /* While a graph is being captured the driver serves: it refuses where the capture's mode forbids allocations,
  * and what the graph may come to hold is lent to nobody.
  *
@@ -140,21 +160,18 @@ struct vs_arena *vs_served_of(CUcontext context, struct vs_served **out)
  * that the program would have got without us. */
 bool vs_served_alloc(struct vs_given *g, CUdeviceptr *out, size_t size)
 {
-    struct vs_served *s;
-    if (!out || size == 0 || vs_captures() || !vs_served_in())
-        return false;
-    struct vs_arena *arena = vs_served_here(&s);
-    CUcontext context = arena ? s->cuda.context : NULL;
     uint64_t address = 0;
-    int status = arena ? vs_arena_malloc(arena, VS_ARENA_ANY, size, &address) : CUDA_ERROR_NOT_SUPPORTED;
-    if (arena)
-        vs_served_note(g, s, arena);
-    vs_served_out();
-    if (status != 0)
+    uint32_t seen;
+    int status;
+    if (!out || size == 0 || vs_captures())
         return false;
-    *out = address;
-    vs_served_gave(g, context);
-    return true;
+    do {
+        seen = vs_away_before_malloc();
+        status = alloc_once(g, size, &address);
+    } while (status == VS_BACKING_NOT_READY && vs_away_since(seen));
+    if (status == 0)
+        *out = address;
+    return status == 0;
 }
 
 bool vs_served_alloc_rows(struct vs_given *g, CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
@@ -239,6 +256,7 @@ static void take_apart(struct vs_served *s, struct vs_arena *arena)
 {
     vs_serving = true;
     vs_captures_forget(s->cuda.context);
+    vs_park_arena_ends(s);
     s->cuda.context = NULL;
     atomic_store_explicit(&s->pool_reserved_high, 0, memory_order_relaxed);
     memset(s->used, 0, sizeof s->used);

@@ -8,6 +8,7 @@
  * long.
  */
 #include "core/options.h"
+#include "arena/away/park.h"
 #include "arena/share/share.h"
 #include "serving.h"
 
@@ -42,6 +43,8 @@ static CUresult wait_for_device(struct vs_served *s, struct vs_arena *arena)
 CUresult vs_served_take_back(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
                              uint32_t queue, unsigned flags)
 {
+    if (vs_park_is_on())
+        vs_park_free(s, arena, block->address);
     if (block->pins)
         vs_exports_block_ends(s, arena, block->address);
     return (CUresult)vs_arena_free(arena, block->address, queue, flags);
@@ -73,6 +76,8 @@ static bool free_at_once(struct vs_given *g, CUdeviceptr address)
     for (int i = 0; i < VS_SERVED_DEVICES; i++) {
         struct vs_served *s = &vs_served[i];
         struct vs_arena *arena = vs_served_arena(s);
+        if (arena && vs_park_is_on())
+            vs_park_free(s, arena, address);
         if (!arena || vs_arena_free(arena, address, VS_ARENA_ANY, VS_FREE_DEFER) != 0)
             continue;
         vs_served_note(g, s, arena);

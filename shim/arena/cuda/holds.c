@@ -70,7 +70,8 @@ bool vs_served_holds(int device, struct vs_holding *h)
         /* before the figures: these may be of a later change, and are asked for again then */
         uint64_t change = s->changes_before + vs_arena_changes(arena);
         vs_arena_stats(arena, &stats);
-        *h = (struct vs_holding){change, stats.reserved, stats.idle, stats.deferred, stats.away};
+        *h = (struct vs_holding){change, stats.reserved, stats.idle, stats.deferred,
+                                 stats.away + stats.parked};
     }
     vs_served_out();
     return arena || holds_nothing(s, h);

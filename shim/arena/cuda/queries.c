@@ -7,6 +7,7 @@
  * What the arena holds but nobody uses is free to the program that asks how much is.
  */
 #include "core/log.h"
+#include "arena/away/away.h"
 #include "arena/share/share.h"
 #include "serving.h"
 
@@ -112,11 +113,13 @@ static bool answer(void *data, CUpointer_attribute attribute, const struct found
 static CUresult serve_attribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
 {
     struct found f;
+    vs_away_ask(address);
     CUresult status = VS_UNDER(cuPointerGetAttribute)(data, attribute, address);
     /* an attribute that virtual memory has none of is INVALID_VALUE: the block may have one */
     if ((status == CUDA_SUCCESS || status == CUDA_ERROR_INVALID_VALUE) && data && find(address, &f) &&
         answer(data, attribute, &f))
-        return CUDA_SUCCESS;
+        status = CUDA_SUCCESS;
+    vs_away_asked();
     return status;
 }
 
@@ -124,11 +127,12 @@ static CUresult serve_attributes(unsigned int count, CUpointer_attribute *attrib
                                  CUdeviceptr address)
 {
     struct found f;
+    vs_away_ask(address);
     CUresult status = VS_UNDER(cuPointerGetAttributes)(count, attributes, data, address);
-    if (status != CUDA_SUCCESS || !find(address, &f))
-        return status;
-    for (unsigned int i = 0; i < count; i++)
-        answer(data[i], attributes[i], &f);
+    if (status == CUDA_SUCCESS && find(address, &f))
+        for (unsigned int i = 0; i < count; i++)
+            answer(data[i], attributes[i], &f);
+    vs_away_asked();
     return status;
 }
 
@@ -139,6 +143,50 @@ static CUresult serve_retain(CUmemGenericAllocationHandle *handle, void *address
     struct found f;
     return find((CUdeviceptr)address, &f) && f.of ? CUDA_ERROR_INVALID_VALUE
                                                   : VS_UNDER(cuMemRetainAllocationHandle)(handle, address);
+}
+
+/* Who has the descriptor of memory of the arena's reaches it without the driver (RDMA), or as a part of a
+ * multicast object: the block stays where it is for good. */
+static void stays(CUdeviceptr address, CUresult status)
+{
+    struct vs_arena_block block;
+    struct vs_served *s;
+    if (status != CUDA_SUCCESS || !any_arena() || !vs_served_in())
+        return;
+    struct vs_arena *arena = vs_served_owner(address, &s, &block);
+    if (arena)
+        vs_arena_pin(arena, block.address);
+    vs_served_out();
+}
+
+static CUresult serve_descriptor(void *handle, CUdeviceptr address, size_t size, CUmemRangeHandleType type,
+                                 unsigned long long flags)
+{
+    vs_away_give(address);
+    CUresult status = VS_UNDER(cuMemGetHandleForAddressRange)(handle, address, size, type, flags);
+    stays(address, status);
+    vs_away_asked();
+    return status;
+}
+
+static CUresult serve_bind(CUmemGenericAllocationHandle object, size_t offset, CUdeviceptr address,
+                           size_t size, unsigned long long flags)
+{
+    vs_away_give(address);
+    CUresult status = VS_UNDER(cuMulticastBindAddr)(object, offset, address, size, flags);
+    stays(address, status);
+    vs_away_asked();
+    return status;
+}
+
+static CUresult serve_bind_v2(CUmemGenericAllocationHandle object, CUdevice device, size_t offset,
+                              CUdeviceptr address, size_t size, unsigned long long flags)
+{
+    vs_away_give(address);
+    CUresult status = VS_UNDER(cuMulticastBindAddr_v2)(object, device, offset, address, size, flags);
+    stays(address, status);
+    vs_away_asked();
+    return status;
 }
 
 /* ---- what is for the program's own virtual memory ---- */
@@ -203,13 +251,17 @@ static CUresult serve_info(size_t *free_bytes, size_t *total)
     return status;
 }
 
-const struct vs_stand_in vs_stand_ins_queries[] = {{VS_API_cuMemGetAddressRange_v2, (void *)serve_range},
-                                                   {VS_API_cuPointerGetAttribute, (void *)serve_attribute},
-                                                   {VS_API_cuPointerGetAttributes, (void *)serve_attributes},
-                                                   {VS_API_cuMemRetainAllocationHandle, (void *)serve_retain},
-                                                   {VS_API_cuMemUnmap, (void *)serve_unmap},
-                                                   {VS_API_cuMemMap, (void *)serve_map},
-                                                   {VS_API_cuMemSetAccess, (void *)serve_access},
-                                                   {VS_API_cuMemAddressFree, (void *)serve_unreserve},
-                                                   {VS_API_cuMemGetInfo_v2, (void *)serve_info},
-                                                   {0}};
+const struct vs_stand_in vs_stand_ins_queries[] = {
+    {VS_API_cuMemGetAddressRange_v2, (void *)serve_range},
+    {VS_API_cuPointerGetAttribute, (void *)serve_attribute},
+    {VS_API_cuPointerGetAttributes, (void *)serve_attributes},
+    {VS_API_cuMemRetainAllocationHandle, (void *)serve_retain},
+    {VS_API_cuMemGetHandleForAddressRange, (void *)serve_descriptor},
+    {VS_API_cuMulticastBindAddr, (void *)serve_bind},
+    {VS_API_cuMulticastBindAddr_v2, (void *)serve_bind_v2},
+    {VS_API_cuMemUnmap, (void *)serve_unmap},
+    {VS_API_cuMemMap, (void *)serve_map},
+    {VS_API_cuMemSetAccess, (void *)serve_access},
+    {VS_API_cuMemAddressFree, (void *)serve_unreserve},
+    {VS_API_cuMemGetInfo_v2, (void *)serve_info},
+    {0}};

@@ -10,6 +10,8 @@
  * On a stream that is being captured the driver serves, as a graph's node.
  */
 #include "arena/share/share.h"
+#include "arena/away/away.h"
+#include "arena/away/park.h"
 #include "serving.h"
 
 static bool real_stream(CUstream stream)
@@ -138,28 +140,43 @@ static int take(struct vs_served *s, struct vs_arena *arena, CUstream stream, si
     return vs_arena_malloc_as(arena, queue, VS_MALLOC_ORDERED, size, address);
 }
 
+static int alloc_once(struct vs_given *g, size_t size, CUstream stream, CUmemoryPool pool, uint64_t *address)
+{
+    struct vs_served *s;
+    struct road road;
+    int status = CUDA_ERROR_NOT_SUPPORTED;
+    if (!vs_served_in())
+        return status;
+    bool free_road = ask(stream, &road) == CUDA_SUCCESS && !road.captured;
+    struct vs_arena *arena = free_road ? vs_served_of(road.context, &s) : NULL;
+    if (arena && is_served(s, pool)) {
+        status = take(s, arena, stream, size, address);
+        if (vs_park_is_on())
+            vs_park_malloc(s, arena);
+        vs_served_note(g, s, arena);
+    }
+    vs_served_out();
+    if (status == 0)
+        vs_served_gave(g, road.context);
+    return status;
+}
+
 /* Where the arena has nothing to give, the driver gets the request, and its error is the program's. */
 bool vs_served_alloc_ordered(struct vs_given *g, CUdeviceptr *out, size_t size, CUstream stream,
                              CUmemoryPool pool)
 {
-    struct vs_served *s;
-    struct road road;
     uint64_t address = 0;
-    bool served = false;
-    if (!out || size == 0 || !vs_served_in())
+    uint32_t seen;
+    int status;
+    if (!out || size == 0)
         return false;
-    bool free_road = ask(stream, &road) == CUDA_SUCCESS && !road.captured;
-    struct vs_arena *arena = free_road ? vs_served_of(road.context, &s) : NULL;
-    if (arena && is_served(s, pool)) {
-        served = take(s, arena, stream, size, &address) == 0;
-        vs_served_note(g, s, arena);
-    }
-    vs_served_out();
-    if (served) {
+    do {
+        seen = vs_away_before_malloc();
+        status = alloc_once(g, size, stream, pool, &address);
+    } while (status == VS_BACKING_NOT_READY && vs_away_since(seen));
+    if (status == 0)
         *out = address;
-        vs_served_gave(g, road.context);
-    }
-    return served;
+    return status == 0;
 }
 
 /* A stream of another device or context: no wait for the arena's own covers it. */
@@ -193,6 +210,8 @@ static bool release_known(struct vs_given *g, CUdeviceptr address, CUstream stre
     if (!s || vs_captures() || __atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0)
         return false;
     struct vs_arena *arena = vs_served_arena(s);
+    if (arena && vs_park_is_on())
+        vs_park_free(s, arena, address);
     if (!arena || vs_arena_free(arena, address, last.queue, 0) != 0)
         return false;
     vs_served_note(g, s, arena);

@@ -6,6 +6,7 @@
  * and has the same bytes.  It is the key, too: all that names a block is random, so nobody opens one whose
  * handle he was not given.
  */
+#include "arena/away/away.h"
 #include "core/log.h"
 #include "core/fork.h"
 #include "share.h"
@@ -205,7 +206,7 @@ static CUresult make_handle(struct vs_served *s, struct vs_arena *arena, const s
     return CUDA_SUCCESS;
 }
 
-static CUresult serve_handle(CUipcMemHandle *handle, CUdeviceptr address)
+static CUresult handle_of(CUipcMemHandle *handle, CUdeviceptr address)
 {
     struct vs_arena_block block;
     struct vs_served *s;
@@ -223,6 +224,14 @@ static CUresult serve_handle(CUipcMemHandle *handle, CUdeviceptr address)
     }
     vs_served_out();
     return ours ? status : VS_UNDER(cuIpcGetMemHandle)(handle, address);
+}
+
+static CUresult serve_handle(CUipcMemHandle *handle, CUdeviceptr address)
+{
+    vs_away_give(address);
+    CUresult status = handle_of(handle, address);
+    vs_away_asked();
+    return status;
 }
 
 bool vs_ipc_is_own(const struct vs_ipc_ticket *ticket)

@@ -10,6 +10,8 @@
 #define _GNU_SOURCE
 #include "torch.h"
 
+#include "arena/away/away.h"
+#include "arena/away/park.h"
 #include "core/log.h"
 #include "core/options.h"
 
@@ -122,7 +124,7 @@ static int from_driver(uint64_t size, uint64_t *address)
     return (int)status;
 }
 
-static int allocate(uint64_t size, int device, CUstream stream, struct taken *t)
+static int allocate_once(uint64_t size, int device, CUstream stream, struct taken *t)
 {
     /* torch's filter may throw: before anything is begun here */
     struct vs_torch_pool *pool = vs_torch_filtering() ? vs_torch_pool_of(device, stream) : NULL;
@@ -131,6 +133,8 @@ static int allocate(uint64_t size, int device, CUstream stream, struct taken *t)
     struct vs_arena *arena = arena_of(device, &t->s);
     bool entered = arena && vs_provided_enter(__builtin_frame_address(0));
     int status = arena ? from_arena(t, arena, pool, size, stream) : 0;
+    if (arena && vs_park_is_on())
+        vs_park_malloc(t->s, arena);
     if (arena) {
         t->reserved = vs_arena_reserved(arena);
         vs_served_note(&t->given, t->s, arena);
@@ -141,6 +145,19 @@ static int allocate(uint64_t size, int device, CUstream stream, struct taken *t)
     if (t->refused)
         vs_provided_refused(&t->given, size, (CUresult)status);
     vs_provided_leave(entered, &t->given);
+    return status;
+}
+
+static int allocate(uint64_t size, int device, CUstream stream, struct taken *t)
+{
+    const struct taken none = *t;
+    uint32_t seen;
+    int status;
+    do {
+        *t = none;
+        seen = vs_away_before_malloc();
+        status = allocate_once(size, device, stream, t);
+    } while (status == VS_BACKING_NOT_READY && vs_away_since(seen));
     return status;
 }
 
@@ -235,6 +252,8 @@ static void to_arena(struct vs_served *s, struct vs_arena *arena, uint64_t addre
     if (__builtin_expect(__atomic_load_n(&vs_served_exports, __ATOMIC_RELAXED) != 0, 0))
         vs_exports_block_ends(s, arena, address);
     uint32_t queue = vs_torch_queue(s, address, stream);
+    if (vs_park_is_on())
+        vs_park_free(s, arena, address);
     vs_arena_free(arena, address, queue, queue == VS_ARENA_ANY ? VS_FREE_DEFER | VS_FREE_NO_WAIT : 0);
     vs_served_note(g, s, arena);
 }

@@ -301,7 +301,7 @@ size_t vs_ledger_blocks(const struct vs_ledger *l, const struct vs_control_reque
         if ((request->roles && !(role & request->roles)) || role & request->keep)
             continue;
         if (n < most)
-            blocks[n] = (struct vs_control_block){a->address, a->size};
+            blocks[n] = (struct vs_control_block){.address = a->address, .size = a->size};
         n++;
     }
     return n;

@@ -206,6 +206,12 @@ static struct vs_access_row *find(struct vs_uses *u, uint64_t word)
     return row != NULL ? row : look(u, &u->allocations, word);
 }
 
+bool vs_uses_reached(struct vs_uses *u, uint64_t address)
+{
+    const struct vs_access_row *row = find(u, address);
+    return row == NULL || row->address != address || row->kinds & (VS_ACCESS_STORED | VS_ACCESS_PARTIAL);
+}
+
 static void use_word(struct vs_uses *u, struct use *use, uint64_t word)
 {
     struct vs_access_row *row = word != 0 ? find(u, word & ~VS_USE_SURE) : NULL;

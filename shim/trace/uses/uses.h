@@ -45,6 +45,10 @@ void vs_uses_free(struct vs_uses *u);
  * out and before they are applied. */
 void vs_uses_missing(struct vs_uses *u, uint64_t head);
 
+/* Whether kernels may use the block that begins at ADDRESS without being given it: its address was copied
+ * into device memory, it was not followed all its life, or it is not known. */
+bool vs_uses_reached(struct vs_uses *u, uint64_t address);
+
 /* Applies EVENT, the next in the ring's order, as SEQ: of the free of a tracked block event->stack becomes
  * the number of its row, of others 0. */
 void vs_uses_apply(struct vs_uses *u, struct vs_event *event, uint64_t seq);

@@ -359,7 +359,10 @@ long vs_writer_taken(const struct vs_writer *w)
 size_t vs_writer_blocks(const struct vs_writer *w, const struct vs_control_request *request,
                         struct vs_control_block *blocks, size_t most, size_t *named)
 {
-    return vs_ledger_blocks(w->ledger, request, blocks, most, named);
+    size_t n = vs_ledger_blocks(w->ledger, request, blocks, most, named);
+    for (size_t i = 0; i < n && i < most; i++)
+        blocks[i].reached = w->uses == NULL || vs_uses_reached(w->uses, blocks[i].address);
+    return n;
 }
 
 void vs_writer_loss(struct vs_writer *w, uint64_t events, enum vs_loss what, const char *why)

@@ -277,12 +277,15 @@ refuses="vramscope: suspend: pid $pid ($tests/prog_suspend) refuses:"
 unknown="nothing that is alive in the arena is known to be"
 says 1 '' "$refuses $unknown gradient, buffer: PyTorch says so under vramscope run" suspend --role=gradient,buffer "$pid"
 says 1 '' "$refuses $unknown buffer: PyTorch says so under vramscope run" suspend --keep=buffer "$pid"
-# what is known goes to the arena, whose answer this is
-answer="nothing of this process can be suspended"
-for words in "" --role=parameter --role=optimizer-state --keep=parameter,optimizer-state; do
-    says 1 '' "$refuses $answer" suspend $words "$pid"
+for to in "" "--to=to" --role=parameter --keep=buffer,optimizer-state; do
+    says 0 '#' '' suspend $to "$pid"
+    grep -qE "^suspended $pid \($tests/prog_suspend\): [0-9.]+ MiB to (the host|files) in " out || fail "suspend $to: $(cat out)"
+    [ "${to#--[rk]}" != "$to" ] || grep -qx "0 B of the arena's are left on the device" out || fail "suspend $to: $(cat out)"
+    says 1 '' "$refuses it is suspended already" suspend "$pid"
+    says 0 '#' '' resume jobs/arena.db
+    grep -qE "^resumed $pid \($tests/prog_suspend\): [0-9.]+ MiB back in " out || fail "resume: $(cat out)"
+    says 1 '' "${refuses/suspend/resume} it is not suspended" resume "$pid"
 done
-says 1 '' "${refuses/suspend/resume} $answer" resume "$pid"
 end arena "$pid" && grep -qx whole arena.out || fail "prog_suspend under the arena: $(cat arena.out)"
 end one "$one"
 echo "asked, refused and answered; all or none of a job"

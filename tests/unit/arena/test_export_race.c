@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "unit/test.h"
+#include "arena/away/away.h"
 #include "arena/core/backing.h"
 #include "arena/share/share.h"
 #include "arena/device/served.h"
@@ -58,6 +59,10 @@ static CUresult export_handle(void *out, CUmemGenericAllocationHandle handle, CU
 }
 
 /* ---- the rest of the shim ---- */
+
+void vs_away_give(uint64_t address) {}
+
+void vs_away_asked(void) {}
 
 struct vs_served vs_served[VS_SERVED_DEVICES];
 _Atomic(void *) vs_call_table[VS_CALL_END];

@@ -61,6 +61,15 @@ static struct {
     enum vs_api under_way;
 } mover;
 
+void vs_away_on(CUstream stream) {}
+
+void vs_away_work(CUstream stream) {}
+
+bool vs_away_unknown(void)
+{
+    return true;
+}
+
 bool vs_away_touches(uint64_t address, uint64_t size)
 {
     if (mover.asked < 16) {

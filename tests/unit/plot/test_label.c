@@ -11,8 +11,8 @@ static const struct label_room room = {1000, 400, 120, 200, 26, NULL, 0};
 
 static struct trace_point point(int64_t t, int64_t allocated, int64_t reserved)
 {
-    return (struct trace_point){t,        t,        t,        allocated, allocated, allocated,
-                                reserved, reserved, reserved, 1,         false};
+    return (struct trace_point){t,        t,        t, allocated, allocated, allocated, reserved,
+                                reserved, reserved, 1, false,     0,         0};
 }
 
 static struct panel make_panel(const struct trace_point *points, size_t n)

@@ -24,7 +24,7 @@ size_t vs_writer_blocks(const struct vs_writer *w, const struct vs_control_reque
 {
     *named = known_blocks;
     for (size_t i = 0; i < known_blocks && i < most; i++)
-        blocks[i] = (struct vs_control_block){0x1000 * (i + 1), 512};
+        blocks[i] = (struct vs_control_block){.address = 0x1000 * (i + 1), .size = 512};
     return known_blocks;
 }
 

@@ -221,6 +221,14 @@ static inline void placement_play(struct placement_run *r, const struct placemen
     placement_note(&r->w, 21, (uint64_t)status, r->address[e->id]);
 }
 
+/* Figures of memory that is away or parked, where nothing ever is. */
+static inline bool is_of_what_leaves(size_t word)
+{
+    return word == offsetof(struct vs_arena_stats, away) / 8 ||
+           word == offsetof(struct vs_arena_stats, parked) / 8 ||
+           word == offsetof(struct vs_arena_stats, replaced) / 8;
+}
+
 /* 0: no arena could be made. */
 static inline uint64_t placement_of_arena(const struct placement_list *list,
                                           const struct placement_setting *s)
@@ -242,7 +250,7 @@ static inline uint64_t placement_of_arena(const struct placement_list *list,
         uint64_t words[sizeof stats / 8];
         memcpy(words, &stats, sizeof words);
         for (size_t i = 0; i < sizeof stats / 8; i++)
-            if (i != offsetof(struct vs_arena_stats, away) / 8 || words[i]) /* nothing ever is */
+            if (words[i] || !is_of_what_leaves(i))
                 r->w.digest = placement_mix(r->w.digest, words[i]);
         vs_arena_destroy(r->arena);
     }

@@ -18,7 +18,7 @@ import functools
 import sys
 
 # without `linear_cross_entropy`: `from vramscope import *` shall not import PyTorch
-__all__ = ["phase", "step", "mark", "record_start", "record_stop", "active", "patch_loss", "unpatch_loss"]
+__all__ = ["phase", "step", "mark", "record_start", "record_stop", "active", "suspended", "patch_loss", "unpatch_loss"]
 
 
 def _nothing(*_):
@@ -142,6 +142,13 @@ def record_stop():
 def active():
     """Whether libvramscope.so is loaded and records."""
     return _library.get("active", _nothing)() == 1
+
+
+def suspended():
+    """Context manager: what lives in the arena's memory is on the host meanwhile (_suspended.py)."""
+    from . import _suspended
+
+    return _suspended.suspended()
 
 
 def patch_loss(model, **options):

@@ -93,7 +93,7 @@ TEST(a_list_that_is_too_short_is_filled_and_its_true_length_said, kit_setup, kit
 {
     KIT;
     size_t named;
-    struct vs_control_block b[2] = {{0, 0}, {77, 77}};
+    struct vs_control_block b[2] = {{.size = 0}, {.size = 77}};
     struct vs_control_request q = {.roles = BIT(PARAMETER)};
     five(k);
     assert_int_equal(vs_ledger_blocks(k->l, &q, b, 1, &named), 2);

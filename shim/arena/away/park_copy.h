@@ -1,0 +1,37 @@
+/*
+ * park_copy.h - a block's way to the host and back on a stream of its device's own, ordered by events alone.
+ *
+ * The caller holds the lock of park.c and is inside the arenas (vs_served_in), no capture is under way.
+ */
+#ifndef VS_ARENA_AWAY_PARK_COPY_H
+#define VS_ARENA_AWAY_PARK_COPY_H
+
+#include "watched.h"
+
+/* Makes the device's copy stream and its queue in the arena; false: it cannot have them, and nothing is
+ * parked. */
+bool vs_park_copies(struct vs_served *s, struct vs_arena *arena);
+/* The context of S has ended, and its stream with it. */
+void vs_park_copies_end(struct vs_served *s);
+
+/* What is copied out of S from now on waits for all that its context was given so far. */
+bool vs_park_fence(struct vs_served *s);
+
+/* Copies W to the memory at BASE, and parks it.  False: it stays where it is. */
+bool vs_park_out(struct vs_watched *w, char *base);
+/* Takes W back, and copies it in from BASE (NULL: nobody needs its contents); `back` says when it is there.
+ * False: the device has no memory, W is parked still. */
+bool vs_park_in(struct vs_watched *w, const char *base);
+/* What STREAM is given next waits until W is there.  True: it is known to be there by now. */
+bool vs_park_wait(struct vs_watched *w, CUstream stream);
+
+/* ---- time, by the device ---- */
+
+/* An event of S, recorded on STREAM now; NULL: none can be. */
+CUevent vs_park_stamp(struct vs_served *s, CUstream stream);
+/* Milliseconds from FROM to TO, which are destroyed; waits for both.  Below 0: unknown. */
+float vs_park_between(struct vs_served *s, CUevent from, CUevent to);
+/* Bytes in a second from W to the host at BASE, tried with up to MOST bytes; 0: unknown. */
+double vs_park_rate(const struct vs_watched *w, char *base, uint64_t most);
+
+#endif

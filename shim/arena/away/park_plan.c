@@ -1,0 +1,287 @@
+/*
+ * park_plan.c - see park_plan.h.
+ *
+ * What pays: the device is done with the states for so many milliseconds (events say how many), and the link
+ * takes so many bytes there and back in them (one copy says how many).  The largest blocks are parked first,
+ * up to that.
+ *
+ * What may come back: a gap is like the last one, counted in requests for memory.  From each of its points on
+ * the most that will live is known from the last gap; as much as that is below the gap's peak may come back.
+ */
+#define _GNU_SOURCE
+#include "park_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "calls.h"
+#include "core/fork.h"
+#include "core/log.h"
+#include "host.h"
+#include "park_copy.h"
+#include "trace/access.h"
+
+#define EVERY   64u   /* requests between two looks */
+#define POINTS  8192u /* of a gap; behind them nothing comes back before it must */
+#define ROUNDS  2u    /* that a block must have been used in the same phases, before it is parked */
+#define GIVE_UP 6u    /* rounds, until it is said that nothing is parked */
+#define USABLE  0.9   /* of the gap: the rest is for what the copies wait for */
+#define TRY     (64ull << 20)
+#define SLACK   128u /* one part of so many of the peak stays free of what comes back */
+
+struct vs_plan vs_plan;
+static struct vs_host_store store;
+static bool decided;
+
+/* ---- time ---- */
+
+static CUevent begun, ended; /* of the last gap; NULL: not recorded */
+static float shortest = -1;  /* ms of device time, of the gaps so far; below 0: unknown */
+static struct vs_served *timed;
+
+static void start_time(CUstream stream)
+{
+    timed = vs_watched_count != 0 ? vs_watched[0].s : NULL;
+    begun = timed != NULL && !decided ? vs_park_stamp(timed, stream) : NULL;
+}
+
+/* The events are read when the next gap begins: the device is done with them then, or nearly. */
+static void end_time(CUstream stream)
+{
+    ended = begun != NULL ? vs_park_stamp(timed, stream) : NULL;
+}
+
+static void read_time(void)
+{
+    float ms = begun != NULL && ended != NULL ? vs_park_between(timed, begun, ended) : -1;
+    if (ms >= 0 && (shortest < 0 || ms < shortest))
+        shortest = ms;
+    begun = ended = NULL;
+}
+
+/* ---- memory by the point of a gap ---- */
+
+struct curve {
+    uint32_t points;
+    uint64_t live[POINTS]; /* of the last gap: the most from this point on */
+};
+static struct curve *curves;      /* two: of this gap and the last */
+static unsigned now;              /* which of them is this one's */
+static _Atomic uint32_t requests; /* of this gap */
+static _Atomic bool in_gap;
+static uint64_t returned;
+
+static void begin_curve(void)
+{
+    if (curves == NULL && (curves = vs_map(2 * sizeof *curves)) == NULL)
+        return;
+    struct curve *last = &curves[now];
+    for (uint32_t i = last->points; i-- > 1;)
+        if (last->live[i - 1] < last->live[i])
+            last->live[i - 1] = last->live[i];
+    now = !now;
+    curves[now].points = 0;
+    returned = 0;
+    atomic_store_explicit(&requests, 0, memory_order_relaxed);
+}
+
+bool vs_plan_looks(void)
+{
+    /* relaxed: a count */
+    return atomic_load_explicit(&in_gap, memory_order_relaxed) &&
+           atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed) % EVERY == 0;
+}
+
+uint64_t vs_plan_room(struct vs_served *s, struct vs_arena *arena)
+{
+    struct vs_arena_stats stats;
+    if (curves == NULL || s != timed || curves[now].points == POINTS)
+        return 0;
+    vs_arena_stats(arena, &stats);
+    uint32_t at = curves[now].points++;
+    const struct curve *last = &curves[!now];
+    curves[now].live[at] = stats.allocated;
+    if (vs_plan.base == NULL || at >= last->points)
+        return 0;
+    uint64_t peak = last->live[0] - last->live[0] / SLACK, later = last->live[at] + returned;
+    return peak > later ? peak - later : 0;
+}
+
+/* ---- what is parked ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const struct vs_watched *const *x = a, *const *y = b;
+    return ((*x)->size < (*y)->size) - ((*x)->size > (*y)->size);
+}
+
+static bool may_park(const struct vs_watched *w)
+{
+    return w->rounds >= ROUNDS && w->before == VS_ACCESS_IN_OPTIMIZER && vs_park_copies(w->s, w->arena);
+}
+
+static uint64_t candidates(struct vs_watched **list, uint32_t *count)
+{
+    uint64_t bytes = 0;
+    *count = 0;
+    for (uint32_t i = 0; i < vs_watched_count; i++)
+        if (may_park(&vs_watched[i])) {
+            list[(*count)++] = &vs_watched[i];
+            bytes += vs_watched[i].size;
+        }
+    qsort(list, *count, sizeof *list, by_size);
+    return bytes;
+}
+
+/* The first blocks of LIST that FITS bytes have room for. */
+static uint64_t choose(struct vs_watched **list, uint32_t count, uint64_t fits)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (bytes + list[i]->size > fits)
+            continue;
+        list[i]->planned = true;
+        bytes += list[i]->size;
+        vs_plan.bytes[list[i]->s - vs_served] += list[i]->size;
+    }
+    return bytes;
+}
+
+/* Gives each chunk on which a planned block lies its place on the host; how many bytes they are. */
+static uint64_t lay_out(void)
+{
+    uint64_t places = 0, end = 0; /* behind the chunk that has the last place */
+    for (uint32_t i = 0; i < vs_watched_count; i++) {
+        struct vs_watched *w = &vs_watched[i];
+        uint64_t chunk = w->s->cuda.chunk, first = w->address & ~(chunk - 1);
+        if (!w->planned)
+            continue;
+        w->offset = first < end ? places - chunk : places; /* the neighbour's last chunk */
+        end = (w->address + w->size + chunk - 1) & ~(chunk - 1);
+        places = w->offset + (end - first);
+    }
+    return places;
+}
+
+static bool have_store(uint64_t places)
+{
+    char why[256];
+    if (vs_host_make(&store, places, "", why, sizeof why) == NULL)
+        return true;
+    vs_log("park: nothing is parked: %s", why);
+    return false;
+}
+
+static void amount(char out[32], double bytes)
+{
+    bool large = bytes >= 0x1p30;
+    snprintf(out, 32, "%.*f %s", large ? 2 : 0, bytes / (large ? 0x1p30 : 0x1p20), large ? "GiB" : "MiB");
+}
+
+static void say(uint64_t all, uint64_t planned, double rate)
+{
+    char idle[32], goes[32], link[32];
+    amount(idle, (double)all);
+    amount(goes, (double)planned);
+    amount(link, rate);
+    vs_log("park: the optimizer leaves %s idle for %.0f ms of a step; the link takes %s/s: %s are parked%s",
+           idle, (double)shortest, link, goes,
+           planned < all ? ", as much as it carries there and back in that time" : "");
+}
+
+static double link_rate(const struct vs_watched *w)
+{
+    struct vs_host_store small;
+    char why[256];
+    if (vs_host_make(&small, TRY, "", why, sizeof why) != NULL)
+        return 0;
+    double rate = vs_park_rate(w, small.base, TRY);
+    vs_host_end(&small);
+    return rate;
+}
+
+/* The context of the first block is current. */
+static void decide(struct vs_watched **list, uint32_t count, uint64_t all)
+{
+    double rate = link_rate(list[0]);
+    double fits = rate * shortest / 1e3 * USABLE / 2;
+    uint64_t planned = choose(list, count, (uint64_t)fits);
+    decided = true;
+    say(all, planned, rate);
+    if (planned != 0 && have_store(lay_out()))
+        vs_plan.base = store.base;
+    if (vs_plan.base != NULL)
+        vs_arena_trim(list[0]->arena, 0); /* what the arena holds is to follow what lives from here on */
+}
+
+static void plan(void)
+{
+    uint32_t count;
+    struct vs_watched **list = vs_map(VS_WATCHED_MOST * sizeof *list);
+    uint64_t all = list != NULL ? candidates(list, &count) : 0;
+    struct vs_away_thread t;
+    if (all != 0 && shortest > 0 && vs_away_enter(&t, list[0]->s, list[0]->s->cuda.context) == CUDA_SUCCESS) {
+        decide(list, count, all);
+        vs_away_leave(&t);
+    }
+    if (list != NULL)
+        munmap(list, VS_WATCHED_MOST * sizeof *list);
+}
+
+/* ---- gaps ---- */
+
+/* After so many rounds a person wants to know. */
+static void say_why_not(uint32_t unknown)
+{
+    static uint32_t rounds;
+    if (decided || ++rounds != GIVE_UP)
+        return;
+    if (unknown != 0)
+        vs_log("park: nothing is parked so far: %u launches in forward and backward did not say what they "
+               "use (kernels "
+               "that find addresses in memory, textures)",
+               unknown);
+    else
+        vs_log("park: nothing is parked so far: no optimizer state of 2 MiB or more is used by the optimizer "
+               "alone, step "
+               "after step");
+}
+
+void vs_plan_gap_begins(CUstream stream, uint32_t unknown)
+{
+    read_time();
+    begin_curve();
+    atomic_store_explicit(&in_gap, true, memory_order_relaxed);
+    if (!decided)
+        plan();
+    say_why_not(unknown);
+    start_time(stream);
+}
+
+void vs_plan_gap_ends(CUstream stream)
+{
+    end_time(stream);
+    atomic_store_explicit(&in_gap, false, memory_order_relaxed);
+}
+
+void vs_plan_came_back(const struct vs_watched *w)
+{
+    returned += w->size;
+}
+
+/* Said at the first, the tenth, the hundredth. */
+void vs_plan_unforeseen(struct vs_watched *w)
+{
+    static uint32_t uses, next = 1;
+    char bytes[32];
+    w->planned = false;
+    if (++uses != next)
+        return;
+    next *= 10;
+    amount(bytes, (double)w->size);
+    vs_log("park: %u use%s of parked blocks %s not foreseen so far, outside of the optimizer: such a block "
+           "(the last has %s) "
+           "comes back at once and is parked no more",
+           uses, uses == 1 ? "" : "s", uses == 1 ? "was" : "were", bytes);
+}

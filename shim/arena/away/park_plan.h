@@ -1,0 +1,33 @@
+/*
+ * park_plan.h - which blocks are parked, and how much of them may come back before the optimizer needs it.
+ *
+ * The caller holds the lock of park.c.
+ */
+#ifndef VS_ARENA_AWAY_PARK_PLAN_H
+#define VS_ARENA_AWAY_PARK_PLAN_H
+
+#include "watched.h"
+
+struct vs_plan {
+    char *base;                        /* of the host's store; NULL: nothing is parked */
+    uint64_t bytes[VS_SERVED_DEVICES]; /* planned, of each device */
+};
+extern struct vs_plan vs_plan;
+
+/* The optimizer is done with, STREAM is given other work: measures, and plans once enough is known.  UNKNOWN:
+ * work so far of which nobody knows what it used, but in the optimizer. */
+void vs_plan_gap_begins(CUstream stream, uint32_t unknown);
+/* STREAM is given the optimizer's first work. */
+void vs_plan_gap_ends(CUstream stream);
+
+/* W came back. */
+void vs_plan_came_back(const struct vs_watched *w);
+/* W is used in another phase than the optimizer while it is parked: it is not parked again. */
+void vs_plan_unforeseen(struct vs_watched *w);
+
+/* Whether this request for memory is one at which memory is looked at: every 64th of a gap.  No lock. */
+bool vs_plan_looks(void);
+/* How many bytes of S may come back now, so that no more lives on the device than in the gap's peak. */
+uint64_t vs_plan_room(struct vs_served *s, struct vs_arena *arena);
+
+#endif

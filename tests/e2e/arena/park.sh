@@ -1,0 +1,46 @@
+#!/bin/bash
+# Under run --park optimizer states lie on the host while forward and backward run: their bytes leave the peak, every byte is as it was, and a use that was not
+# foreseen, a kernel that finds addresses in memory, frees and a suspension in between find what they would without it.
+. "$(dirname "$0")/../lib/lib.bash"
+has_arena || skip "this build has no arena"
+held() { sed -n 's/^held \([0-9]*\) MiB$/\1/p' "$run/err"; }
+parked() { # STEPS [HOW]: with and without; in $without and $with what the device held in the last two steps, MiB
+    shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ACCESS=on SIMCUDA_CLOCK=work)
+    shimmed "$tests/prog_park" "$@"
+    [ $status = 0 ] || fail "$*: status $status"
+    without=$(held)
+    shim_env+=(VRAMSCOPE_PARK=optimizer-state)
+    shimmed "$tests/prog_park" "$@"
+    [ $status = 0 ] || fail "$*, parked: status $status"
+    with=$(held)
+    expect_clean
+}
+
+parked 10 # 96 MiB of states
+grep -q 'park: the optimizer leaves 96 MiB idle for .* 96 MiB are parked' "$run/err" || fail "what is parked is not said"
+[ $((without - with)) -ge 92 ] || fail "$without MiB without, $with with"
+parked 11 unforeseen # one of twelve is not parked
+[ $((without - with)) -ge 84 ] || fail "unforeseen: $without MiB without, $with with"
+parked 11 late # and one no more
+grep -q 'park: 1 use of parked blocks was not foreseen so far' "$run/err" || fail "it is not said: $(cat "$run/err")"
+[ $((without - with)) -ge 84 ] || fail "late: $without MiB without, $with with"
+for how in unknown freed suspends; do
+    parked 17 $how
+    [ "$with" -le "$without" ] || fail "$how: $without MiB without, $with with"
+done
+parked 9 unknown
+grep -qE 'park: nothing is parked so far: [0-9]+ launches in forward and backward did not say what they use' "$run/err" || fail "why nothing is parked is not said: $(cat "$run/err")"
+
+# what the link does not carry there and back in the time is not parked
+shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ACCESS=on SIMCUDA_CLOCK=work SIMCUDA_LINK_MS=400 VRAMSCOPE_PARK=optimizer-state)
+shimmed "$tests/prog_park" 10
+grep -qE 'park: the optimizer leaves 96 MiB idle for .*: (8|16|24|32|40|48|56|64|72) MiB are parked, as much as it carries there and back in that time' "$run/err" || fail "a slow link: $(cat "$run/err")"
+
+# where it cannot be, one line says so
+shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ACCESS=on VRAMSCOPE_ARENA_VIEWS=off VRAMSCOPE_PARK=optimizer-state)
+shimmed "$tests/prog_park" 4
+[ "$(grep -c 'VRAMSCOPE_PARK=optimizer-state: it takes VRAMSCOPE_ALLOCATOR=arena with VRAMSCOPE_ACCESS=on' "$run/err")" = 1 ] || fail "views off: $(cat "$run/err")"
+"$V" run -q -f -o "$dir/a.db" --simulated --park=optimizer-state -- "$tests/prog_park" 6 >/dev/null 2>"$dir/err" || fail "run --park: $(cat "$dir/err")"
+grep -q 'are parked' "$dir/err" || fail "run --park: $(cat "$dir/err")"
+"$V" run --park=gradient -- true 2>"$dir/err"
+[ $? = 2 ] || fail "another role"

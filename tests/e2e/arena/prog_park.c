@@ -1,0 +1,191 @@
+// link: cuda
+/*
+ * prog_park.c STEPS [how...] - steps like a training's: activations are made in forward and freed in
+ * backward, in which gradients are made that live until the next step; optimizer states, told as PyTorch
+ * would tell them, are used in the optimizer alone.  Every byte of all is looked at.  Says how much of the
+ * device it held at the most, in its last steps.
+ *
+ * In each third step, or (late) in the eighth alone:
+ *      unforeseen   forward reads a state
+ *      late         likewise
+ *      unknown      forward runs a kernel that finds addresses in memory
+ *      freed        the states are freed while forward runs, and made anew
+ *      suspends     the program suspends itself in forward
+ *
+ * prog_park.c hold - works as a line each on its standard input says: "state" looks at a state, "other" at
+ * memory that is none, by kernels and copies.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+
+#include "prog.h"
+#include "vramscope.h"
+
+#include "trace/roles.h"
+
+enum { STATES = 12, ACTIVATIONS = 24, GRADIENTS = 6, STATE = 8, ACTIVATION = 6, GRADIENT = 4 /* MiB */ };
+
+static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                          ".visible .entry simcuda_nothing_one(.param .u64 a) { ret; }\n"
+                          ".visible .entry simcuda_nothing_ncclDevKernel(.param .u64 work) { ret; }\n";
+
+static CUfunction one, reaching;
+static CUstream stream;
+static struct block {
+    CUdeviceptr at;
+    size_t bytes;
+    uint32_t value;
+} state[STATES], activation[ACTIVATIONS], gradient[GRADIENTS];
+static uint32_t *words;
+static size_t least_left = SIZE_MAX;
+static char why[512];
+
+static void launch(CUfunction f, CUdeviceptr at)
+{
+    OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&at}, NULL));
+}
+
+static void fill(struct block *b, uint32_t value)
+{
+    b->value = value;
+    launch(one, b->at);
+    OK(cuMemsetD32Async(b->at, value, b->bytes / 4, stream));
+}
+
+static void look(const struct block *b)
+{
+    launch(one, b->at);
+    OK(cuMemcpyDtoHAsync(words, b->at, b->bytes, stream));
+    OK(cuStreamSynchronize(stream));
+    for (size_t i = 0; i < b->bytes / 4; i++)
+        CHECK(words[i] == b->value);
+}
+
+static void make(struct block *b, size_t mib, uint32_t value)
+{
+    size_t left, total;
+    b->bytes = mib * MIB;
+    OK(cuMemAllocAsync(&b->at, b->bytes, stream));
+    OK(cuMemGetInfo(&left, &total));
+    least_left = left < least_left ? left : least_left;
+    fill(b, value);
+}
+
+static void drop(struct block *b)
+{
+    OK(cuMemFreeAsync(b->at, stream));
+    b->at = 0;
+}
+
+static void tell_states(void)
+{
+    int (*tell)(const uint64_t *, unsigned, unsigned) =
+        (int (*)(const uint64_t *, unsigned, unsigned))(uintptr_t)dlsym(RTLD_DEFAULT, "vramscope_auto_roles");
+    uint64_t addresses[STATES];
+    for (int i = 0; i < STATES; i++)
+        addresses[i] = state[i].at;
+    CHECK(!tell || tell(addresses, STATES, VS_ROLE_STATE) == 1);
+}
+
+static void renew_states(int step)
+{
+    for (int i = 0; i < STATES; i++)
+        drop(&state[i]);
+    for (int i = 0; i < STATES; i++)
+        make(&state[i], STATE, (uint32_t)(1000 * step + i));
+}
+
+static void forward(int step, const char *how)
+{
+    vramscope_range_push("forward");
+    for (int i = 0; i < ACTIVATIONS; i++) {
+        make(&activation[i], ACTIVATION, (uint32_t)(step * 100 + i));
+        if (i == ACTIVATIONS / 2 && how) {
+            if (!strcmp(how, "unforeseen") || !strcmp(how, "late"))
+                look(&state[3]);
+            else if (!strcmp(how, "unknown"))
+                launch(reaching, activation[0].at);
+            else if (!strcmp(how, "freed"))
+                renew_states(step);
+            else if (!strcmp(how, "suspends"))
+                CHECK(vramscope_suspend(why, sizeof why) == 0);
+        }
+    }
+    vramscope_range_pop();
+}
+
+static void backward(int step)
+{
+    vramscope_range_push("backward");
+    for (int i = ACTIVATIONS; i-- > 0;) {
+        look(&activation[i]);
+        if (i % (ACTIVATIONS / GRADIENTS) == 0)
+            make(&gradient[i / (ACTIVATIONS / GRADIENTS)], GRADIENT, (uint32_t)(step * 10 + i));
+        drop(&activation[i]);
+    }
+    vramscope_range_pop();
+}
+
+static void optimizer(int step)
+{
+    vramscope_range_push("optimizer");
+    for (int i = 0; i < STATES; i++) {
+        look(&gradient[i % GRADIENTS]);
+        look(&state[i]);
+        fill(&state[i], (uint32_t)(step * 1000 + 500 + i));
+    }
+    vramscope_range_pop();
+}
+
+static void hold(void)
+{
+    char line[64];
+    make(&activation[0], ACTIVATION, 7);
+    tell_states();
+    puts("ready");
+    for (fflush(stdout); fgets(line, sizeof line, stdin); fflush(stdout)) {
+        for (int i = 0; i < STATES && line[0] == 's'; i++)
+            look(&state[i]);
+        look(&activation[0]);
+        fill(&activation[0], activation[0].value + 1);
+        fputs(line, stdout);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    CUmodule module;
+    size_t total, left;
+    CHECK(argc >= 2);
+    int steps = atoi(argv[1]);
+    begin();
+    OK(cuMemGetInfo(&left, &total));
+    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleGetFunction(&one, module, "simcuda_nothing_one"));
+    OK(cuModuleGetFunction(&reaching, module, "simcuda_nothing_ncclDevKernel"));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    words = malloc((size_t)STATE * MIB);
+    for (int i = 0; i < STATES; i++)
+        make(&state[i], STATE, (uint32_t)i);
+    if (!strcmp(argv[1], "hold"))
+        hold();
+    for (int step = 1; step <= steps; step++) {
+        if (step == steps - 1)
+            least_left = SIZE_MAX;
+        bool now = argc > 2 && (strcmp(argv[2], "late") ? step % 3 == 0 : step == 8);
+        forward(step, now ? argv[2] : NULL);
+        backward(step);
+        optimizer(step);
+        look(&state[1]); /* between two phases */
+        for (int i = 0; i < GRADIENTS; i++)
+            drop(&gradient[i]);
+        tell_states();
+        vramscope_step();
+    }
+    for (int i = 0; i < STATES; i++)
+        look(&state[i]);
+    fprintf(stderr, "held %llu MiB\n", (unsigned long long)((left - least_left) / MIB));
+    puts("done");
+    return 0;
+}
