@@ -322,7 +322,7 @@ fi
 shopt -s nullglob
 alone=tests/e2e/host/host_starved.sh # it takes a processor from all others
 # what `full` alone has: what tests/gpu measures, on a processor; and real programs for what unit tests hold
-elsewhere=(measuring/bench_ce_cpu arena/arena_measurements{,_torch} frameworks/{torch_compile_phases,unseen_programs} dry/torch_replays
+elsewhere=(measuring/bench_ce_cpu arena/{arena_measurements{,_torch},away_measurements} frameworks/{torch_compile_phases,unseen_programs} dry/torch_replays
     cli/whatif_{refused,stages} frameworks/torch_{tools,trainers} recording/max_bytes install/wheel_installed examples/torch_llama
     dry/{launchers,budgets} cross_entropy/cross_entropy_operator measuring/oracle_comparison)
 # what reaches into PyTorch; the others have the older one

@@ -1,0 +1,34 @@
+#!/bin/bash
+# park.sh TREE OUT - `vramscope run --park=optimizer-state`: losses stay equal to the bit, the peak falls by what is parked, a step takes
+# hardly longer; beside it optimizers that are on the host by other means, and the prediction of `vramscope whatif`.
+#
+# Parts: park.py; PARK_PARTS: these alone.  SIMULATED=1: on TREE's simulated driver with TEST_PYTHON, small.  Else it needs a GPU of 140 GiB
+# that nobody else uses, and 40 GiB of the host's memory; 8 minutes.  Ends with "N passed, N failed".
+. "$(dirname "$0")/gpu.bash"
+[ -n "${SIMULATED:-}" ] || need
+export SIMULATED=${SIMULATED:-} PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$tree/share/vramscope/examples:$tree/share/vramscope/python
+unset LD_PRELOAD PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
+until=$((SECONDS + ${PARK_SECONDS:-540}))
+
+# part NAME SECONDS: no run of its begins after them; its lines as they come
+part() {
+    local status log=$work/$1.log most=$((until - SECONDS))
+    echo "--- $1 ($SECONDS s)"
+    [ $most -gt 30 ] || { fail "$1: there is no time left" && return; }
+    timeout -k 5 $most "$python" "$here/park.py" "$1" "$tree" "$work" "$2" 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
+    passed=$((passed + $(grep -c '^PASS' "$log"))) failed=$((failed + $(grep -c '^FAIL' "$log"))) skipped=$((skipped + $(grep -c '^SKIP' "$log")))
+    [ "$status" -le 1 ] || fail "$1: status $status"
+    grep -q '^PASS\|^FAIL\|^SKIP' "$log" || fail "$1 shows nothing"
+    find "$work" -name '*.log' -printf '%P\n' -o -name '*.stderr' -printf '%P\n' | tar -C "$work" -czf "$out/park.tgz" -T -
+    rm -f "$work"/*.db
+}
+for name in ${PARK_PARTS:-llama wide parts logged peers}; do
+    case $name in
+    llama) part llama 190 ;;
+    peers) part peers 60 ;;
+    *) part "$name" 40 ;;
+    esac
+done
+echo "took $SECONDS s"
+counted

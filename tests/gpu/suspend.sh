@@ -1,0 +1,75 @@
+#!/bin/bash
+# suspend.sh TREE OUT - memory that goes away while it lives: it comes back word for word, the device is left to others meanwhile, and it
+# moves as fast as the link.
+#
+#     c        tests/e2e/arena/prog_cycles.c on the GPU: whatever needs the memory brings it back, and what cannot be is refused by name
+#     cycles, rate, left, outside, killed: suspend.py
+#
+# SUSPEND_PARTS: these alone.  SIMULATED=1: on TREE's simulated driver, reduced; PyTorch's parts need TEST_PYTHON there.  Else it needs gcc,
+# cuda.h (CUDA_INCLUDE), a GPU that nobody else uses, and 40 GiB of the host's memory; 8 minutes.  Ends with "N passed, N failed".
+. "$(dirname "$0")/gpu.bash"
+parts=" ${SUSPEND_PARTS:-c cycles left rate outside killed} "
+options=(--allocator=arena) driver=-l:libcuda.so.1
+if [ -n "${SIMULATED:-}" ]; then
+    export SIMULATED LD_LIBRARY_PATH=$tree/lib/vramscope/sim
+    options+=(--simulated) driver=$tree/lib/vramscope/sim/libcuda.so.1
+else
+    need
+fi
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$tree/share/vramscope/python
+unset LD_PRELOAD PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
+until=$((SECONDS + ${SUSPEND_SECONDS:-560}))
+most() { echo $((until - SECONDS > $1 ? $1 : until > SECONDS ? until - SECONDS : 1)); } # SECONDS at the most
+has() { case $parts in *" $1 "*) ;; *) return 1 ;; esac; }
+
+# away EXPECTED ALLOCATOR PART...: prog_cycles's output has EXPECTED
+away() {
+    local expected=$1 status
+    shift
+    timeout -k 5 "$(most 60)" "$V" run -q -f -o "$work/away.db" "${options[@]}" "--allocator=$1" -- "$work/prog_cycles" "${@:2}" >"$work/away.log" 2>&1
+    status=$?
+    [ $status = 0 ] && grep -qF -- "$expected" "$work/away.log"
+    verdict $? "prog_cycles ${*:2} ($1): status $status: $(tail -n 1 "$work/away.log" | cut -c1-160)"
+}
+in_c() {
+    local lib=$here/../e2e/lib include=$tree/include
+    gcc -std=gnu11 -O1 -I"${CUDA_INCLUDE:-/usr/local/cuda/include}" -I"$lib" -I"$include" "$here/../e2e/arena/prog_cycles.c" -o "$work/prog_cycles" \
+        -ldl -lpthread "$driver" || { fail "prog_cycles.c does not build" && return; }
+    away '96 cycles' arena cycles 96
+    away 'blocks are exported to other processes' arena exported
+    away 'does not run under the arena' off refused
+}
+# start NAME SECONDS [ARGUMENT]: suspend.py's part, in the background; told NAME: its lines, when it has ended
+start() {
+    { timeout -k 5 "$(most "$2")" "$python" "$here/suspend.py" "$1" "$tree" "$work" "${@:3}" >"$work/$1.log" 2>&1; echo $? >"$work/$1.status"; } &
+    started=$SECONDS
+}
+told() {
+    local line
+    wait
+    echo "--- $1 ($((SECONDS - started)) s)"
+    while IFS= read -r line; do
+        case $line in
+        PASS*) passed=$((passed + 1)) ;;
+        FAIL*) failed=$((failed + 1)) ;;
+        SKIP*) skipped=$((skipped + 1)) ;;
+        esac
+        echo "$line"
+    done <"$work/$1.log"
+    [ "$(cat "$work/$1.status")" -le 1 ] || fail "$1: status $(cat "$work/$1.status")"
+    grep -q '^PASS\|^FAIL' "$work/$1.log" || fail "$1 shows nothing"
+    keep
+}
+keep() { find "$work" -name '*.log' -printf '%P\n' -o -name '*.stderr' -printf '%P\n' | tar -C "$work" -czf "$out/suspend.tgz" -T -; }
+
+has c && { in_c; keep; }
+# nothing of these two is timed: side by side
+has cycles && start cycles 300 230
+has left && start left 200
+has cycles && told cycles
+has left && told left
+has rate && start rate 170 80 && told rate
+has outside && start outside 200 && told outside
+has killed && start killed 120 && told killed
+echo "took $SECONDS s"
+counted
