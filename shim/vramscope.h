@@ -54,16 +54,17 @@ VRAMSCOPE_API int vramscope_active(void);
 
 /* Moves what lives in the arena's memory (vramscope run --allocator=arena) on all devices to page-locked
  * memory of the host, and gives the devices' memory back to the driver, so that others can have it. Addresses
- * stay, and so do CUDA graphs, streams and events.  The device is waited for first, a minute at most.  Work
- * that any thread gives the device later, and a request for memory, have all brought back before.
+ * stay, and so do CUDA graphs, streams and events.  The device is waited for first, a minute at most.  Any
+ * thread's later work on the device, or request for memory, first brings all back.
  *
- * 0: it was moved.  -1: nothing was, and WHY (of SIZE bytes, or NULL) has one line that says why; it is
- * unchanged where libvramscope.so is not preloaded.  Blocks while it moves; not for signal handlers, and not
- * while a stream is captured by the caller. */
+ * 0: it was moved.  -1: nothing was, and WHY (of SIZE bytes, or NULL) has one line that says why;
+ * without libvramscope.so preloaded WHY is not written.  Blocks while it moves; not for signal handlers, and
+ * not while a stream is captured by the caller. */
 VRAMSCOPE_API int vramscope_suspend(char *why, size_t size);
 
 /* Moves it back.  Where others have taken the device's memory it waits for them, a minute at most.  0: it is
- * back, or never was away.  -1: as above, and all of it is on the host still. */
+ * back, or never was away.  -1: all is on the host still, as where another process suspended it; WHY as
+ * above. */
 VRAMSCOPE_API int vramscope_resume(char *why, size_t size);
 
 #ifndef VRAMSCOPE_BUILDING_LIBRARY

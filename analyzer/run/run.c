@@ -49,7 +49,7 @@ static const struct option_row rows[] = {
     {"limit", 0, "SIZE", ARG_TEXT, AT(limit),
      "COMMAND's processes get no more than SIZE each of any device; 0:20GiB,1:30GiB by device"},
     {"park", 0, "optimizer-state", ARG_WORD, AT(park),
-     "these lie on the host while forward and backward run; takes the arena and --access"},
+     "what pays of these lies on the host outside of the optimizer; implies the arena and --access"},
     {"access", 0, NULL, ARG_FLAG, AT(access),
      "follow when the device is given each block, by kernels, copies and graphs"},
     {"no-auto-phases", 0, NULL, ARG_FLAG, AT(no_auto_phases), "don't tell PyTorch's phases automatically"},

@@ -7,12 +7,12 @@ class suspended:
     """Context manager: inside it what lives in the arena's memory is on the host, and other processes can have the device.
 
         with vramscope.suspended() as suspension:
+            if not suspension.moved:
+                print(suspension.why)
             evaluate_in_another_process()
-        if not suspension.moved:
-            print(suspension.why)
 
-    Work on the device inside it brings all back at once, and so does the end.  Where nothing can be moved the block runs all the same,
-    `moved` is False, and `why` has one line that says why.
+    Work on the device inside brings all back first, and so does the end; if another process has the memory by then, the next work waits for it.
+    Where nothing can be moved the block runs all the same: `moved` is False, and `why` says why in one line.
     """
 
     moved = False
