@@ -32,7 +32,7 @@ writes() { # FILE COMMAND...: which writes FILE
     grep -aqiE "$mark" plain || fail "$file: no mark: $(head -c 1500 plain)"
 }
 
-none=" run wrap fit import sweep recover doctor demo explain completions mcp " # these show no recording that is there; fit's own page is tried, too
+none=" run wrap suspend resume fit import sweep recover doctor demo explain completions mcp " # these show no recording that is there; fit's own page is tried, too
 tried=" "
 try() { tried+="$1 "; }
 
