@@ -9,6 +9,7 @@
 #include "core/fork.h"
 #include "core/log.h"
 #include "gate.h"
+#include "hooks/given.h"
 #include "park.h"
 #include "suspend.h"
 
@@ -69,11 +70,17 @@ void vs_away_work(CUstream stream)
         vs_park_work(stream);
 }
 
+/* What a capture takes down is looked at when its graph is launched; what is parked is mapped meanwhile. */
+static bool is_captured(CUstream stream)
+{
+    return stream != VS_PARK_NO_STREAM && vs_given_captured(stream);
+}
+
 bool vs_away_touches(uint64_t address, uint64_t size)
 {
     if (vs_suspended_some())
         return vs_pieces_touch(&vs_suspended.pieces, address, size);
-    if (vs_park_is_on())
+    if (vs_park_is_on() && !is_captured(stream_now))
         vs_park_given(stream_now, address, size);
     return false;
 }
@@ -82,7 +89,7 @@ bool vs_away_unknown(void)
 {
     if (vs_suspended_some())
         return true;
-    if (vs_park_is_on())
+    if (vs_park_is_on() && !is_captured(stream_now))
         vs_park_unknown(stream_now);
     return false;
 }
@@ -114,10 +121,12 @@ static void bring_back(void)
 void vs_away_needed(void)
 {
     int cancel;
+    uint32_t turn =
+        vs_gate_turn(); /* before the look: a resume that ends in between has set the gate since */
     if (!is_ours())
         return;
     if (atomic_load_explicit(&vs_suspended.held, memory_order_relaxed)) {
-        vs_gate_wait(VS_GATE_CHECKED);
+        vs_gate_wait_turn(turn);
         return;
     }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);

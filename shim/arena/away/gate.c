@@ -140,6 +140,22 @@ void vs_gate_wait(enum vs_gate_state state)
     errno = saved;
 }
 
+static _Atomic uint32_t turns; /* how often a state was set */
+
+uint32_t vs_gate_turn(void)
+{
+    return atomic_load_explicit(&turns, memory_order_acquire);
+}
+
+void vs_gate_wait_turn(uint32_t turn)
+{
+    int saved = errno;
+    struct timespec t = {LOOK_NS / 1000000000l, 0};
+    while (vs_gate_turn() == turn && !is_parents())
+        syscall(SYS_futex, &turns, FUTEX_WAIT_PRIVATE, turn, &t, NULL, 0);
+    errno = saved;
+}
+
 /* ---- who moves memory ---- */
 
 static void set(enum vs_gate_state state)
@@ -153,7 +169,9 @@ void vs_gate_set(enum vs_gate_state state)
 {
     int saved = errno;
     set(state);
+    atomic_fetch_add_explicit(&turns, 1, memory_order_release);
     syscall(SYS_futex, &vs_gate, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    syscall(SYS_futex, &turns, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     errno = saved;
 }
 
@@ -210,4 +228,16 @@ bool vs_gate_close(uint64_t timeout_ns)
         vs_gate_set(before);
     errno = saved;
     return closed;
+}
+
+bool vs_gate_alone(void)
+{
+    struct vs_presence *place;
+    int saved = errno;
+    vs_barrier_prepare();
+    bool alone = vs_barrier_seldom();
+    for (unsigned i = 0; alone && (place = vs_presence_at(i)) != NULL; i++)
+        alone = (place == vs_presence_mine && !place->shared) || has_left(place) || ended_inside(place);
+    errno = saved;
+    return alone;
 }

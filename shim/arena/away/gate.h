@@ -44,6 +44,12 @@ bool vs_gate_close(uint64_t timeout_ns);
 void vs_gate_set(enum vs_gate_state state);
 /* Waits until the gate's state is not STATE any more; in a fork's child not at all. */
 void vs_gate_wait(enum vs_gate_state state);
+/* How often a state was set so far; waits until that has changed from TURN, as above. */
+uint32_t vs_gate_turn(void);
+void vs_gate_wait_turn(uint32_t turn);
+/* Whether no other thread is inside.  By a thread that is, at a gate that is not open: who enters later looks
+ * at what his call touches after this. */
+bool vs_gate_alone(void);
 
 /* Functions in the place of the driver's that give the device work (gate_calls.c). */
 extern const struct vs_stand_in vs_stand_ins_gate[];

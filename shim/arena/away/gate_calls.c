@@ -72,10 +72,10 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
 #define vs_use_reaching()                                  vs_away_unknown()
 #define vs_given_map(map, address)                         false /* a launch has the map */
 #define vs_given_node_kernel(exec, f, grid, params, extra) false /* its launch is looked at */
-#define vs_given_node_copy(exec, copy)                     vs_operands_copy_3d(copy)
-#define vs_given_node_fill(exec, params)                   vs_operands_fill_node(params)
-#define vs_given_node_graph(exec, graph)                   vs_away_unknown()
-#define vs_given_node(exec, params)                        vs_operands_node(params)
+#define vs_given_node_copy(exec, copy)                     (vs_away_on(VS_PARK_NO_STREAM), vs_operands_copy_3d(copy))
+#define vs_given_node_fill(exec, params)                   (vs_away_on(VS_PARK_NO_STREAM), vs_operands_fill_node(params))
+#define vs_given_node_graph(exec, graph)                   (vs_away_on(VS_PARK_NO_STREAM), vs_away_unknown())
+#define vs_given_node(exec, params)                        (vs_away_on(VS_PARK_NO_STREAM), vs_operands_node(params))
 /* Those of the shape WORK. */
 #define vs_work_at(address, size)          vs_operands_at(address, size)
 #define vs_work_ranges(list, sizes, count) vs_operands_ranges(list, sizes, count)

@@ -112,6 +112,8 @@ static CUresult lock_pages(struct vs_host_store *h)
     CUresult status = lock != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
     while (status == CUDA_SUCCESS && h->locked < h->bytes) {
         uint64_t some = least(AT_ONCE, h->bytes - h->locked);
+        if (h->bytes - h->locked > vs_host_room()) /* others, as a job's other ranks, have had it since */
+            return CUDA_ERROR_OUT_OF_MEMORY;
         status = lock(h->base + h->locked, some, CU_MEMHOSTREGISTER_PORTABLE);
         h->locked += status == CUDA_SUCCESS ? some : 0;
     }

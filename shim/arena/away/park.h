@@ -57,8 +57,8 @@ void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address)
 /* The arena of S is about to end; nobody is inside it. */
 void vs_park_arena_ends(struct vs_served *s);
 
-/* All comes back, with the gate closed: before the whole arena moves.  The device has to be waited for then.
- */
-void vs_park_all_back(void);
+/* All comes back, with the gate closed: before memory is suspended.  The device has to be waited for then.
+ * False: it has no memory for some. */
+bool vs_park_all_back(void);
 
 #endif

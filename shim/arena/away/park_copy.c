@@ -67,13 +67,23 @@ bool vs_park_copies(struct vs_served *s, struct vs_arena *arena)
 void vs_park_copies_end(struct vs_served *s)
 {
     copies[s - vs_served].stream = NULL;
+    copies[s - vs_served].fence = NULL;
+}
+
+/* An event of the context would spoil a capture, and it stands for no other context's work. */
+static bool can_fence(struct vs_served *s)
+{
+    uint64_t other;
+    bool captures = s->cuda.captures != NULL && __atomic_load_n(s->cuda.captures, __ATOMIC_ACQUIRE) != 0;
+    return stream_of(s) != NULL && !captures &&
+           (s->cuda.others == NULL || s->cuda.others->list(&s->cuda, &other, 1) == 0);
 }
 
 bool vs_park_fence(struct vs_served *s)
 {
     struct vs_away_thread t;
     CUevent fence = copies[s - vs_served].fence;
-    if (vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
+    if (!can_fence(s) || vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
         return false;
     CUresult status = s->cuda.call.record_context(s->cuda.context, fence);
     if (status == CUDA_SUCCESS)
@@ -129,11 +139,11 @@ static CUresult copy_in(struct vs_watched *w, struct vs_arena_run run, const cha
     CUresult status = vs_away_enter(&t, w->s, w->s->cuda.context);
     if (status != CUDA_SUCCESS)
         return status;
-    if (run.size != 0 && base != NULL)
+    if (w->back == NULL)
+        status = w->s->cuda.call.cuEventCreate(&w->back, CU_EVENT_DISABLE_TIMING);
+    if (status == CUDA_SUCCESS && run.size != 0 && base != NULL)
         status = vs_away_calls()->cuMemcpyHtoDAsync_v2(run.address, base + place(w, run), run.size,
                                                        stream_of(w->s));
-    if (status == CUDA_SUCCESS && w->back == NULL)
-        status = w->s->cuda.call.cuEventCreate(&w->back, CU_EVENT_DISABLE_TIMING);
     if (status == CUDA_SUCCESS)
         status = w->s->cuda.call.cuEventRecord(w->back, stream_of(w->s));
     vs_away_leave(&t);
@@ -155,16 +165,26 @@ bool vs_park_in(struct vs_watched *w, const char *base)
     return true;
 }
 
+/* These name a stream of the current context, which may be another than W's. */
+static bool is_foreign(const struct vs_watched *w, CUstream stream)
+{
+    CUcontext current = NULL;
+    bool special = stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+    return special &&
+           (w->s->cuda.call.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != w->s->cuda.context);
+}
+
 bool vs_park_wait(struct vs_watched *w, CUstream stream)
 {
     struct vs_away_thread t;
+    bool host = w->coming && (stream == VS_PARK_NO_STREAM || is_foreign(w, stream));
     if (!w->coming || vs_away_enter(&t, w->s, w->s->cuda.context) != CUDA_SUCCESS)
         return !w->coming;
     w->coming = w->s->cuda.call.cuEventQuery(w->back) == CUDA_ERROR_NOT_READY;
-    if (w->coming && stream == VS_PARK_NO_STREAM)
+    if (w->coming && !host)
+        host = vs_away_calls()->cuStreamWaitEvent(stream, w->back, 0) != CUDA_SUCCESS;
+    if (w->coming && host)
         w->coming = w->s->cuda.call.cuEventSynchronize(w->back) != CUDA_SUCCESS;
-    else if (w->coming)
-        vs_away_calls()->cuStreamWaitEvent(stream, w->back, 0);
     vs_away_leave(&t);
     return !w->coming;
 }
@@ -184,6 +204,16 @@ CUevent vs_park_stamp(struct vs_served *s, CUstream stream)
     }
     vs_away_leave(&t);
     return event;
+}
+
+bool vs_park_reached(struct vs_served *s, CUevent event)
+{
+    struct vs_away_thread t;
+    if (vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
+        return false;
+    bool reached = s->cuda.call.cuEventQuery(event) == CUDA_SUCCESS;
+    vs_away_leave(&t);
+    return reached;
 }
 
 float vs_park_between(struct vs_served *s, CUevent from, CUevent to)
@@ -207,11 +237,13 @@ double vs_park_rate(const struct vs_watched *w, char *base, uint64_t most)
     uint64_t bytes = w->size < most ? w->size : most;
     CUstream stream = stream_of(w->s);
     struct vs_away_thread t;
-    CUevent from = vs_park_stamp(w->s, stream);
-    if (vs_away_enter(&t, w->s, w->s->cuda.context) != CUDA_SUCCESS)
+    CUevent from = vs_park_stamp(w->s, stream), to = NULL;
+    if (from == NULL || vs_away_enter(&t, w->s, w->s->cuda.context) != CUDA_SUCCESS)
         return 0;
-    vs_away_calls()->cuMemcpyDtoHAsync_v2(base, w->address, bytes, stream);
+    if (vs_away_calls()->cuMemcpyDtoHAsync_v2(base, w->address, bytes, stream) == CUDA_SUCCESS)
+        to = vs_park_stamp(w->s, stream);
+    vs_away_calls()->cuStreamSynchronize(stream); /* the memory at BASE may go */
     vs_away_leave(&t);
-    float ms = vs_park_between(w->s, from, vs_park_stamp(w->s, stream));
+    float ms = vs_park_between(w->s, from, to);
     return ms > 0 ? (double)bytes / ms * 1e3 : 0;
 }

@@ -29,6 +29,8 @@ bool vs_park_wait(struct vs_watched *w, CUstream stream);
 
 /* An event of S, recorded on STREAM now; NULL: none can be. */
 CUevent vs_park_stamp(struct vs_served *s, CUstream stream);
+/* Whether the device is there.  Does not wait. */
+bool vs_park_reached(struct vs_served *s, CUevent event);
 /* Milliseconds from FROM to TO, which are destroyed; waits for both.  Below 0: unknown. */
 float vs_park_between(struct vs_served *s, CUevent from, CUevent to);
 /* Bytes in a second from W to the host at BASE, tried with up to MOST bytes; 0: unknown. */

@@ -25,6 +25,7 @@
 #define EVERY   64u   /* requests between two looks */
 #define POINTS  8192u /* of a gap; behind them nothing comes back before it must */
 #define ROUNDS  2u    /* that a block must have been used in the same phases, before it is parked */
+#define OFTEN   3u    /* times that work brings all back of which nobody knows what it uses */
 #define GIVE_UP 6u    /* rounds, until it is said that nothing is parked */
 #define USABLE  0.9   /* of the gap: the rest is for what the copies wait for */
 #define TRY     (64ull << 20)
@@ -42,6 +43,8 @@ static struct vs_served *timed;
 
 static void start_time(CUstream stream)
 {
+    if (begun != NULL)
+        return;
     timed = vs_watched_count != 0 ? vs_watched[0].s : NULL;
     begun = timed != NULL && !decided ? vs_park_stamp(timed, stream) : NULL;
 }
@@ -49,12 +52,15 @@ static void start_time(CUstream stream)
 /* The events are read when the next gap begins: the device is done with them then, or nearly. */
 static void end_time(CUstream stream)
 {
-    ended = begun != NULL ? vs_park_stamp(timed, stream) : NULL;
+    if (begun != NULL && ended == NULL)
+        ended = vs_park_stamp(timed, stream);
 }
 
 static void read_time(void)
 {
-    float ms = begun != NULL && ended != NULL ? vs_park_between(timed, begun, ended) : -1;
+    if (begun == NULL || ended == NULL || !vs_park_reached(timed, ended))
+        return; /* it is read when a later gap begins */
+    float ms = vs_park_between(timed, begun, ended);
     if (ms >= 0 && (shortest < 0 || ms < shortest))
         shortest = ms;
     begun = ended = NULL;
@@ -208,9 +214,13 @@ static void decide(struct vs_watched **list, uint32_t count, uint64_t all)
     double fits = rate * shortest / 1e3 * USABLE / 2;
     uint64_t planned = choose(list, count, (uint64_t)fits);
     decided = true;
-    say(all, planned, rate);
-    if (planned != 0 && have_store(lay_out()))
-        vs_plan.base = store.base;
+    if (rate <= 0) {
+        vs_log("park: nothing is parked: the driver does not say how fast the link is");
+        return;
+    }
+    if (planned == 0 || have_store(lay_out()))
+        say(all, planned, rate);
+    vs_plan.base = store.base;
     if (vs_plan.base != NULL)
         vs_arena_trim(list[0]->arena, 0); /* what the arena holds is to follow what lives from here on */
 }
@@ -284,4 +294,24 @@ void vs_plan_unforeseen(struct vs_watched *w)
            "(the last has %s) "
            "comes back at once and is parked no more",
            uses, uses == 1 ? "" : "s", uses == 1 ? "was" : "were", bytes);
+}
+
+/* Rarely it costs a copy; again and again it would cost one in each step, for nothing. */
+void vs_plan_unknown(void)
+{
+    static uint32_t times;
+    if (++times != OFTEN)
+        return;
+    for (uint32_t i = 0; i < vs_watched_count; i++)
+        vs_watched[i].planned = false;
+    vs_log(
+        "park: work that does not say what it uses has brought all back %u times: nothing is parked any more",
+        OFTEN);
+}
+
+void vs_plan_device_ends(struct vs_served *s)
+{
+    vs_plan.bytes[s - vs_served] = 0;
+    if (timed == s)
+        begun = ended = NULL; /* they went with the context */
 }

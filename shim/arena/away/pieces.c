@@ -234,13 +234,22 @@ int vs_pieces_of_blocks(struct vs_pieces *p, const struct vs_control_block *bloc
     return 0;
 }
 
+/* The arena of a block that left, also if its free was asked for since. */
+static struct vs_arena *arena_of(const struct vs_pieces *p, uint64_t address)
+{
+    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
+        struct vs_arena *arena = p->arena[i] != NULL ? vs_pieces_arena(p, i) : NULL;
+        if (arena != NULL && vs_arena_covers(arena, address))
+            return arena;
+    }
+    return NULL;
+}
+
 void vs_pieces_end(struct vs_pieces *p)
 {
-    struct vs_arena_block found;
-    struct vs_served *s;
     for (size_t i = 0; i < p->blocks; i++) {
-        struct vs_arena *arena = vs_served_owner(p->block[i].address, &s, &found);
-        if (arena != NULL && arena == vs_pieces_arena(p, (int)(s - vs_served)))
+        struct vs_arena *arena = arena_of(p, p->block[i].address);
+        if (arena != NULL)
             vs_arena_return(arena, p->block[i].address);
     }
     for (int i = 0; i < VS_SERVED_DEVICES && p->blocks == 0; i++)
@@ -265,12 +274,13 @@ static const struct vs_control_block *block_before(const struct vs_pieces *p, ui
     return low != 0 ? &p->block[low - 1] : NULL;
 }
 
+/* A context, and its arena with it, may have ended since. */
 static bool in_closed_arena(const struct vs_pieces *p, uint64_t address)
 {
-    for (int i = 0; i < VS_SERVED_DEVICES; i++)
-        if (p->arena[i] != NULL && vs_arena_covers(p->arena[i], address))
-            return true;
-    return false;
+    bool entered = vs_served_in(), found = arena_of(p, address) != NULL;
+    if (entered)
+        vs_served_out();
+    return found;
 }
 
 bool vs_pieces_touch(const struct vs_pieces *p, uint64_t address, uint64_t size)

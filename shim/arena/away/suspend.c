@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "calls.h"
 #include "core/clock.h"
 #include "core/fork.h"
 #include "gate.h"
@@ -40,21 +41,23 @@ static bool list(const struct vs_control_request *request, const struct vs_contr
 }
 /* ---- the host's memory ---- */
 
-/* The driver locks the host's pages in a context: that of the first arena.  NULL: it has ended. */
-static CUcontext context_of_store(void)
+/* The driver locks the host's pages in a context: that of the first arena.  False: it has ended. */
+static bool enter_for_store(struct vs_away_thread *t)
 {
     int device = vs_suspended.pieces.piece[0].device;
-    return vs_pieces_arena(&vs_suspended.pieces, device) != NULL ? vs_served[device].cuda.context : NULL;
+    struct vs_served *s = &vs_served[device];
+    return vs_pieces_arena(&vs_suspended.pieces, device) != NULL &&
+           vs_away_enter(t, s, s->cuda.context) == CUDA_SUCCESS;
 }
 
 static bool have_store(const char *to, struct vs_control_answer *answer)
 {
-    CUcontext before = NULL, context = context_of_store();
-    vs_drv_cuCtxGetCurrent(&before);
-    vs_drv_cuCtxSetCurrent(context);
+    struct vs_away_thread t;
+    bool entered = enter_for_store(&t);
     const char *why =
         vs_host_make(&vs_suspended.store, vs_suspended.pieces.bytes, to, answer->text, sizeof answer->text);
-    vs_drv_cuCtxSetCurrent(before);
+    if (entered)
+        vs_away_leave(&t);
     answer->host_ns = vs_suspended.store.ns;
     if (why != NULL)
         answer->status = VS_CONTROL_REFUSED;
@@ -63,13 +66,12 @@ static bool have_store(const char *to, struct vs_control_answer *answer)
 
 static void end_store(struct vs_control_answer *answer)
 {
-    CUcontext before = NULL, context = context_of_store();
+    struct vs_away_thread t;
     uint64_t since = vs_clock_ns();
-    vs_drv_cuCtxGetCurrent(&before);
-    if (context != NULL)
-        vs_drv_cuCtxSetCurrent(context);
+    bool entered = enter_for_store(&t);
     vs_host_end(&vs_suspended.store);
-    vs_drv_cuCtxSetCurrent(before);
+    if (entered)
+        vs_away_leave(&t);
     answer->host_ns = vs_clock_ns() - since;
 }
 
@@ -243,12 +245,15 @@ static void suspend_idle(const struct vs_control_request *request, const struct 
     }
 }
 
-static void park_comes_back(void)
+/* False: the device has no memory for what is parked, and a suspension would not know of it. */
+static bool park_comes_back(void)
 {
+    bool back = true;
     if (!vs_park_is_on() || !vs_served_in())
-        return;
-    vs_park_all_back();
+        return true;
+    back = vs_park_all_back();
     vs_served_out();
+    return back;
 }
 
 /* A program that has suspended itself is held from now on, where another process asks for it. */
@@ -267,14 +272,20 @@ static void suspended_already(bool until_resume, struct vs_control_answer *answe
 void vs_suspend(const struct vs_control_request *request, const struct vs_control_block *blocks, size_t count,
                 bool until_resume, struct vs_control_answer *answer)
 {
-    uint64_t until = vs_clock_ns() + request->timeout_ns;
+    uint64_t now = vs_clock_ns(),
+             until = request->timeout_ns < UINT64_MAX - now ? now + request->timeout_ns : UINT64_MAX;
     if (vs_suspended_some()) {
         suspended_already(until_resume, answer);
         return;
     }
     if (!vs_quiet_gate(until, answer))
         return;
-    park_comes_back();
+    if (!park_comes_back()) {
+        vs_refuse(answer, VS_CONTROL_REFUSED,
+                  "the device has no memory for what is parked to come back: nothing was moved; try again");
+        let_work_pass();
+        return;
+    }
     if (!vs_quiet_devices(until, answer) || !vs_served_in()) {
         let_work_pass();
         return;

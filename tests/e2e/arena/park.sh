@@ -24,6 +24,8 @@ parked 11 unforeseen # one of twelve is not parked
 parked 11 late # and one no more
 grep -q 'park: 1 use of parked blocks was not foreseen so far' "$run/err" || fail "it is not said: $(cat "$run/err")"
 [ $((without - with)) -ge 84 ] || fail "late: $without MiB without, $with with"
+parked 11 one # its neighbours have their bytes
+[ $((without - with)) -ge 56 ] || fail "one: $without MiB without, $with with"
 for how in unknown freed suspends; do
     parked 17 $how
     [ "$with" -le "$without" ] || fail "$how: $without MiB without, $with with"

@@ -5,15 +5,16 @@
  * would tell them, are used in the optimizer alone.  Every byte of all is looked at.  Says how much of the
  * device it held at the most, in its last steps.
  *
- * In each third step, or (late) in the eighth alone:
+ * In each third step, or (late, one) in the eighth alone:
  *      unforeseen   forward reads a state
  *      late         likewise
  *      unknown      forward runs a kernel that finds addresses in memory
+ *      one          one state is freed while forward runs, and made anew; the states share chunks
  *      freed        the states are freed while forward runs, and made anew
  *      suspends     the program suspends itself in forward
  *
- * prog_park.c hold - works as a line each on its standard input says: "state" looks at a state, "other" at
- * memory that is none, by kernels and copies.
+ * prog_park.c hold - works as a line each on its standard input says: "state" looks at states, "other" at
+ * memory that is none, by kernels and copies; "drop" frees a state.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -40,6 +41,7 @@ static struct block {
 static uint32_t *words;
 static size_t least_left = SIZE_MAX;
 static char why[512];
+static size_t shave; /* bytes that a state has less */
 
 static void launch(CUfunction f, CUdeviceptr at)
 {
@@ -65,7 +67,7 @@ static void look(const struct block *b)
 static void make(struct block *b, size_t mib, uint32_t value)
 {
     size_t left, total;
-    b->bytes = mib * MIB;
+    b->bytes = mib * MIB - (mib == STATE ? shave : 0);
     OK(cuMemAllocAsync(&b->at, b->bytes, stream));
     OK(cuMemGetInfo(&left, &total));
     least_left = left < least_left ? left : least_left;
@@ -106,7 +108,10 @@ static void forward(int step, const char *how)
                 look(&state[3]);
             else if (!strcmp(how, "unknown"))
                 launch(reaching, activation[0].at);
-            else if (!strcmp(how, "freed"))
+            else if (!strcmp(how, "one")) {
+                drop(&state[4]);
+                make(&state[4], STATE, (uint32_t)(7000 + step));
+            } else if (!strcmp(how, "freed"))
                 renew_states(step);
             else if (!strcmp(how, "suspends"))
                 CHECK(vramscope_suspend(why, sizeof why) == 0);
@@ -145,7 +150,9 @@ static void hold(void)
     tell_states();
     puts("ready");
     for (fflush(stdout); fgets(line, sizeof line, stdin); fflush(stdout)) {
-        for (int i = 0; i < STATES && line[0] == 's'; i++)
+        if (line[0] == 'd')
+            drop(&state[STATES - 1]);
+        for (int i = 0; i < STATES - 1 && line[0] == 's'; i++)
             look(&state[i]);
         look(&activation[0]);
         fill(&activation[0], activation[0].value + 1);
@@ -159,6 +166,7 @@ int main(int argc, char **argv)
     size_t total, left;
     CHECK(argc >= 2);
     int steps = atoi(argv[1]);
+    shave = argc > 2 && !strcmp(argv[2], "one") ? 640 << 10 : 0;
     begin();
     OK(cuMemGetInfo(&left, &total));
     OK(cuModuleLoadData(&module, ptx));
@@ -173,7 +181,8 @@ int main(int argc, char **argv)
     for (int step = 1; step <= steps; step++) {
         if (step == steps - 1)
             least_left = SIZE_MAX;
-        bool now = argc > 2 && (strcmp(argv[2], "late") ? step % 3 == 0 : step == 8);
+        bool once = argc > 2 && (!strcmp(argv[2], "late") || !strcmp(argv[2], "one"));
+        bool now = argc > 2 && (once ? step == 8 : step % 3 == 0);
         forward(step, now ? argv[2] : NULL);
         backward(step);
         optimizer(step);
@@ -184,7 +193,8 @@ int main(int argc, char **argv)
         vramscope_step();
     }
     for (int i = 0; i < STATES; i++)
-        look(&state[i]);
+        if (state[i].at)
+            look(&state[i]);
     fprintf(stderr, "held %llu MiB\n", (unsigned long long)((left - least_left) / MIB));
     puts("done");
     return 0;

@@ -94,6 +94,21 @@ for access in on off; do
     end
     expect_clean
 done
+# what was freed meanwhile is free; where states are watched so that they can be parked, who waits wakes at a resume as well
+shim_env=("${arena[@]}" VRAMSCOPE_ACCESS=on VRAMSCOPE_PARK=optimizer-state)
+start hold prog_park
+until_says ready
+"$V" suspend --role=optimizer-state $pid >"$dir/said" 2>&1 || fail "by roles: $(cat "$dir/said")"
+echo drop >&"$in"
+until_says drop
+"$V" resume $pid >"$dir/said" 2>&1 || fail "a block that was freed: $(cat "$dir/said")"
+"$V" suspend $pid >"$dir/said" 2>&1 || fail "after a block that was freed: $(cat "$dir/said")"
+echo state >&"$in"
+until_waits
+"$V" resume $pid >"$dir/said" 2>&1 || fail "watched states: $(cat "$dir/said")"
+until_says state
+end
+expect_clean
 shim_env=("${arena[@]}")
 
 # others have the memory: the resume is late, and all is on the host still
