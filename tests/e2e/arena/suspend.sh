@@ -5,6 +5,8 @@ has_arena || skip "this build has no arena"
 export SIMCUDA_CONTEXT_BYTES=100MiB
 arena=(VRAMSCOPE_ALLOCATOR=arena)
 
+limit=1200 # a thousand cycles take minutes
+
 # ---- a program that suspends itself ----
 shim_env=("${arena[@]}")
 shimmed "$tests/prog_cycles" cycles "$(in_full && echo 1000 || echo 64)"
