@@ -20,12 +20,13 @@ int trace_aways(struct trace *t, int64_t device, struct trace_away **out, size_t
     return trace_sql_done(t, s);
 }
 
-int64_t trace_aways_after(const struct trace_away *aways, size_t n, int64_t seq)
+/* Of the rows up to event, or time, AT the last one's bytes. */
+static int64_t last_until(const struct trace_away *aways, size_t n, bool by_time, int64_t at)
 {
     size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (aways[middle].seq <= seq)
+        if ((by_time ? aways[middle].t : aways[middle].seq) <= at)
             low = middle + 1;
         else
             high = middle;
@@ -33,17 +34,14 @@ int64_t trace_aways_after(const struct trace_away *aways, size_t n, int64_t seq)
     return low ? aways[low - 1].bytes : 0;
 }
 
+int64_t trace_aways_after(const struct trace_away *aways, size_t n, int64_t seq)
+{
+    return last_until(aways, n, false, seq);
+}
+
 int64_t trace_aways_at(const struct trace_away *aways, size_t n, int64_t t)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (aways[middle].t <= t)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? aways[low - 1].bytes : 0;
+    return last_until(aways, n, true, t);
 }
 
 static int64_t or_nothing(int64_t bytes)

@@ -12,6 +12,7 @@
 #include "operands.h"
 #include "park.h"
 
+#define INSIDE   "this thread is inside a call of the driver's: nothing was moved"
 #define PAUSE_NS 20000000 /* between two looks at what the device has free */
 
 struct vs_suspended vs_suspended;
@@ -180,7 +181,8 @@ static void note_back(struct vs_control_answer *answer)
     open_up();
 }
 
-/* Of all that is away nothing is known, of blocks whether kernels can be known not to touch them. */
+/* Whether a kernel may touch what is away without being given it: so it is of closed arenas, and of blocks
+ * that the drain says it of. */
 static bool is_reached(void)
 {
     bool reached = vs_suspended.pieces.blocks == 0;
@@ -197,8 +199,8 @@ static void note_away(bool until_resume)
     atomic_store_explicit(&vs_suspended.held, until_resume, memory_order_relaxed);
 }
 
-/* The copies failed after GONE pieces.  Where even these cannot come back, they stay away, and
- * come when they are needed. */
+/* The copies failed after GONE pieces.  Where even these cannot come back, they stay away, and come when they
+ * are needed. */
 static void undo(size_t gone, CUresult failed, bool until_resume, struct vs_control_answer *answer)
 {
     int device;
@@ -212,6 +214,8 @@ static void undo(size_t gone, CUresult failed, bool until_resume, struct vs_cont
         return;
     }
     vs_suspended.pieces.count = gone;
+    vs_suspended.pieces.bytes =
+        vs_suspended.pieces.piece[gone - 1].offset + vs_suspended.pieces.piece[gone - 1].run.size;
     note_away(until_resume);
 }
 
@@ -248,10 +252,9 @@ static void suspend_idle(const struct vs_control_request *request, const struct 
 /* False: the device has no memory for what is parked, and a suspension would not know of it. */
 static bool park_comes_back(void)
 {
-    bool back = true;
     if (!vs_park_is_on() || !vs_served_in())
         return true;
-    back = vs_park_all_back();
+    bool back = vs_park_all_back();
     vs_served_out();
     return back;
 }
@@ -286,7 +289,10 @@ void vs_suspend(const struct vs_control_request *request, const struct vs_contro
         let_work_pass();
         return;
     }
-    if (!vs_quiet_devices(until, answer) || !vs_served_in()) {
+    bool quiet = vs_quiet_devices(until, answer);
+    if (!quiet || !vs_served_in()) {
+        if (quiet)
+            vs_refuse(answer, VS_CONTROL_REFUSED, INSIDE);
         let_work_pass();
         return;
     }
@@ -340,8 +346,10 @@ static CUresult try_in(uint64_t until, struct vs_control_answer *answer)
 {
     int device;
     uint64_t lacks;
-    if (!vs_served_in())
+    if (!vs_served_in()) {
+        vs_refuse(answer, VS_CONTROL_REFUSED, INSIDE);
         return CUDA_ERROR_NOT_INITIALIZED;
+    }
     bool room = has_room(&device, &lacks), shut = room && vs_gate_close(vs_left_until(until));
     CUresult status = shut ? all_in(answer) : room ? CUDA_ERROR_NOT_READY : CUDA_ERROR_OUT_OF_MEMORY;
     vs_served_out();

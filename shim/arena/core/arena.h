@@ -159,8 +159,8 @@ int vs_arena_close(struct vs_arena *arena);
 /* INVALID while a chunk is away, or where the arena is open. */
 int vs_arena_open(struct vs_arena *arena);
 bool vs_arena_closed(struct vs_arena *arena); /* no lock */
-/* Of a closed arena, the runs of all chunks, each chunk once, those that are away included: up to MOST of
- * them, none longer than LONGEST bytes, from *AT on, which is 0 at first; how many.  0: there are no more. */
+/* Lists all chunks of a closed arena, those that are away included, each once: up to MOST runs, none longer
+ * than LONGEST bytes.  *AT is 0 at first, and says where the next call goes on.  How many; 0: no more. */
 uint32_t vs_arena_all_runs(struct vs_arena *arena, uint64_t *at, uint64_t longest, struct vs_arena_run *runs,
                            uint32_t most);
 

@@ -53,11 +53,10 @@ enum vs_managed { VS_NOT_MANAGED, VS_MANAGED, VS_UNKNOWN_USE };
 
 /* One row of `ev`, with its device's totals after it.  framework: a caching allocator's blocks.  direct:
  * driver allocations that no caching allocator manages (device memory, physical VMM memory, arrays, what
- * pools gave, what graphs allocate beyond their launch, the arena's blocks).  Their sum is `allocated`;
- * without what libraries carve whose pools report nothing (unknown use) it is a lower bound.  reserved:
- * direct, what caching allocators and such libraries carve, and what pools, graphs and the arena hold beyond
- * what they gave, but nothing that is away: where memory is, it may be less than allocated (totals_of in
- * totals.c). */
+ * pools gave, what graphs allocate beyond their launch, the arena's blocks).  Their sum is `allocated`.
+ * Some libraries' pools report no blocks (unknown use): then it is a lower bound.  reserved: direct, what
+ * caching allocators and such libraries carve, and what pools, graphs and the arena hold beyond what they
+ * gave.  What is away is in no figure of it, so it may be less than allocated (totals_of in totals.c). */
 struct vs_row {
     uint64_t seq;
     int64_t t;

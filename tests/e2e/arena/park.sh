@@ -1,6 +1,6 @@
 #!/bin/bash
-# Under run --park optimizer states lie on the host while forward and backward run: their bytes leave the peak, every byte is as it was, and a use that was not
-# foreseen, a kernel that finds addresses in memory, frees and a suspension in between find what they would without it.
+# Under run --park the bytes of optimizer states leave the peak, and the program finds each byte as it was. So it does after uses that were not foreseen,
+# kernels that find addresses in memory, frees and a suspension in between.
 . "$(dirname "$0")/../lib/lib.bash"
 has_arena || skip "this build has no arena"
 held() { sed -n 's/^held \([0-9]*\) MiB$/\1/p' "$run/err"; }

@@ -250,6 +250,8 @@ static void hold(void)
     char line[64];
     tell("ready");
     while (fgets(line, sizeof line, stdin)) {
+        printf("begins %s", line);
+        fflush(stdout);
         check_all();
         by_graph();
         by_malloc();

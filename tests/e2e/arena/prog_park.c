@@ -150,6 +150,8 @@ static void hold(void)
     tell_states();
     puts("ready");
     for (fflush(stdout); fgets(line, sizeof line, stdin); fflush(stdout)) {
+        printf("begins %s", line);
+        fflush(stdout);
         if (line[0] == 'd')
             drop(&state[STATES - 1]);
         for (int i = 0; i < STATES - 1 && line[0] == 's'; i++)

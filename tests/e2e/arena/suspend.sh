@@ -46,8 +46,9 @@ until_says() { # WORD: in the output of the program that runs
         sleep 0.02
     done
 }
-until_waits() { # until its main thread waits on a futex: at the gate
-    until [ "$(cut -d' ' -f1 "/proc/$pid/syscall")" = 202 ]; do
+until_waits() { # WORD: it has begun with that, and its main thread sleeps: at the gate, where it has to
+    until_says "begins $1"
+    until [ "$(sed 's/.*) \(.\).*/\1/' "/proc/$pid/stat")" = S ]; do
         kill -0 $pid || fail "it has ended"
         sleep 0.02
     done
@@ -71,7 +72,7 @@ for to in "" --to="$dir"; do
     "$V" suspend $to $pid >"$dir/said" 2>&1 || fail "suspend: $(cat "$dir/said")"
     grep -qx "0 B of the arena's are left on the device" "$dir/said" || fail "suspend: $(cat "$dir/said")"
     echo work >&"$in"
-    until_waits
+    until_waits work
     ! grep -qx work "$run/out" || fail "it worked while it was suspended"
     "$V" resume "$db" >"$dir/said" 2>&1 || fail "resume: $(cat "$dir/said")"
     until_says work
@@ -87,9 +88,14 @@ for access in on off; do
     "$V" suspend --role=optimizer-state $pid >"$dir/said" 2>&1 || fail "by roles: $(cat "$dir/said")"
     grep -q ': 96.00 MiB to the host in' "$dir/said" || fail "by roles: $(cat "$dir/said")"
     echo other >&"$in"
-    [ $access = on ] && until_says other || until_waits
-    echo state >&"$in"
-    until_waits
+    if [ $access = on ]; then
+        until_says other
+        echo state >&"$in"
+        until_waits state
+    else
+        until_waits other
+        echo state >&"$in"
+    fi
     ! grep -qx state "$run/out" || fail "it used what is away"
     "$V" resume $pid >"$dir/said" 2>&1 || fail "by roles: $(cat "$dir/said")"
     until_says state
@@ -106,7 +112,7 @@ until_says drop
 "$V" resume $pid >"$dir/said" 2>&1 || fail "a block that was freed: $(cat "$dir/said")"
 "$V" suspend $pid >"$dir/said" 2>&1 || fail "after a block that was freed: $(cat "$dir/said")"
 echo state >&"$in"
-until_waits
+until_waits state
 "$V" resume $pid >"$dir/said" 2>&1 || fail "watched states: $(cat "$dir/said")"
 until_says state
 end

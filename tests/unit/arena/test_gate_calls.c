@@ -1,6 +1,6 @@
 /*
- * test_gate_calls.c - every function that gives the device work, by the rows of driver.def: it waits while
- * the gate is closed, passes where it touches nothing that is away, and else asks for what it needs.
+ * test_gate_calls.c - every row of driver.def that gives the device work.  Its function waits while the gate
+ * is closed.  Then it passes, or asks for memory that is away if it touches that.
  *
  * The driver's functions, the access ledger and who moves memory are stand-ins here; the gate is the real
  * one, but for its wait, in whose place something happens to the gate.
