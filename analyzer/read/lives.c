@@ -16,6 +16,7 @@
 struct again { /* the block that an allocation is, or was when its free failed */
     int64_t seq;
     uint32_t block;
+    int64_t allocation; /* of a free that failed */
 };
 
 struct reader {
@@ -30,19 +31,20 @@ struct reader {
 
 /* ---- births and deaths ---- */
 
-static uint32_t in_list(const struct again *list, size_t n, int64_t seq)
+/* NULL: it has none. */
+static const struct again *in_list(const struct again *list, size_t n, int64_t seq)
 {
     while (n-- > 0) /* the latest counts */
         if (list[n].seq == seq)
-            return list[n].block;
-    return NO_BLOCK;
+            return &list[n];
+    return NULL;
 }
 
 static uint32_t find_block(const struct reader *r, int64_t seq)
 {
-    uint32_t again = in_list(r->reborn, r->reborn_count, seq);
-    if (again != NO_BLOCK)
-        return again;
+    const struct again *again = in_list(r->reborn, r->reborn_count, seq);
+    if (again)
+        return again->block;
     const struct trace_block *block = FIND(seq, r->out->blocks, r->out->block_count);
     return block ? (uint32_t)(block - r->out->blocks) : NO_BLOCK;
 }
@@ -75,13 +77,13 @@ static uint32_t bear(struct reader *r, const struct trace_row *e)
 /* E says that a free had failed: the block that it ended goes on as a new one, for the same allocation. */
 static uint32_t bear_again(struct reader *r, const struct trace_row *e)
 {
-    uint32_t was = in_list(r->failed, r->failed_count, e->mate);
+    const struct again *was = in_list(r->failed, r->failed_count, e->mate);
     struct trace_lives *l = r->out;
-    if (was == NO_BLOCK || l->block_count >= NO_BLOCK - 1)
+    if (!was || l->block_count >= NO_BLOCK - 1)
         return NO_BLOCK;
-    struct trace_block copy = l->blocks[was];
+    struct trace_block copy = l->blocks[was->block];
     struct again *reborn = PUSH(r->reborn, r->reborn_count);
-    *reborn = (struct again){copy.seq, (uint32_t)l->block_count};
+    *reborn = (struct again){was->allocation, (uint32_t)l->block_count, 0};
     copy.born = r->now;
     copy.died = UNKNOWN;
     copy.seq = e->seq; /* keeps the array in the order of its numbers */
@@ -101,7 +103,7 @@ static uint32_t follow(struct reader *r, const struct trace_row *e, uint32_t *wh
         block = die(r, find_block(r, e->mate));
         *what = CHANGE_DIED;
         if (block != NO_BLOCK && e->taken_back)
-            *PUSH(r->failed, r->failed_count) = (struct again){e->seq, block};
+            *PUSH(r->failed, r->failed_count) = (struct again){e->seq, block, e->mate};
     } else if (e->op == VS_OP_FREE_FAILED) {
         block = bear_again(r, e);
         *what = CHANGE_BORN;
