@@ -334,22 +334,26 @@ static void apply_end(struct heap *h, const struct trace_row *e)
     if (!x || (e->op == VS_OP_PHYS_RELEASE && e->size == 0))
         return;
     if (e->taken_back)
-        *PUSH(h->undone, h->undone_count) = (struct undone){e->seq, *x};
+        *PUSH(h->undone, h->undone_count) = (struct undone){e->taken_back, *x};
     end_holding(h, x);
     drop(h, x);
 }
 
+/* An unmap ends several at once. */
 static void apply_failed(struct heap *h, const struct trace_row *e)
 {
+    size_t left = 0;
     for (size_t i = 0; i < h->undone_count; i++) {
-        if (h->undone[i].free_seq != e->mate)
+        const struct undone u = h->undone[i];
+        if (u.by != e->seq) {
+            h->undone[left++] = u;
             continue;
-        struct holding *kept = keep(h, &h->undone[i].holding);
-        h->undone[i] = h->undone[--h->undone_count];
+        }
+        struct holding *kept = keep(h, &u.holding);
         if (kept)
             begin_holding(h, kept);
-        return;
     }
+    h->undone_count = left;
 }
 
 static void apply_map(struct heap *h, const struct trace_row *e)

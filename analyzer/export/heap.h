@@ -104,7 +104,7 @@ struct heap {
     struct map by_seq;     /* to holdings */
     struct map own_places; /* addresses of segments of their own */
     struct undone {        /* frees that failed, until that is told */
-        int64_t free_seq;
+        int64_t by;
         struct holding holding;
     } * undone;
     size_t undone_count;

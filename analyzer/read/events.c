@@ -11,7 +11,7 @@ struct kind {
 };
 
 struct amended {
-    int64_t seq, op;
+    int64_t seq, op, by;
 };
 
 struct reader {
@@ -93,10 +93,10 @@ static int load_kinds(struct trace *t, struct reader *r)
 
 static int load_amended(struct trace *t, struct reader *r)
 {
-    struct sqlite3_stmt *s = trace_sql(t, "SELECT seq, op FROM amend ORDER BY seq", 0);
+    struct sqlite3_stmt *s = trace_sql(t, "SELECT seq, op, by_seq FROM amend ORDER BY seq", 0);
     while (trace_sql_row(s))
         *PUSH(r->amended, r->amended_count) =
-            (struct amended){trace_sql_amount(s, 0), trace_sql_amount(s, 1)};
+            (struct amended){trace_sql_amount(s, 0), trace_sql_amount(s, 1), trace_sql_amount(s, 2)};
     return trace_sql_done(t, s);
 }
 
@@ -128,7 +128,7 @@ static void read_row(const struct reader *r, struct sqlite3_stmt *s, struct trac
         .managed = (int)k->managed,
         .api = trace_name_of(&r->apis, k->api)};
     const struct amended *a = FIND(row->seq, r->amended, r->amended_count);
-    row->taken_back = a && a->op == VS_OP_FREE_FAILED;
+    row->taken_back = a && a->op == VS_OP_FREE_FAILED ? a->by : 0;
     row->reclassified = a && a->op == VS_OP_RECLASSIFY;
 }
 

@@ -13,13 +13,13 @@ struct trace_row { /* one row of ev; bytes and nanoseconds since the run's start
     int64_t mate;                        /* 0 none */
     int64_t framework, direct, reserved; /* the device's totals after it */
     int64_t thread, context, stream, status;
-    int64_t tensor;    /* tensor.id of what a block was made for; 0 unknown */
-    int op, space;     /* enum vs_op, enum vs_space */
-    int phase;         /* index into phase_names */
-    int managed;       /* enum vs_managed, as known at birth */
-    bool reclassified; /* it turned out to be managed: a row of op RECLASSIFY follows */
-    bool taken_back;   /* a free that failed: a row of op FREE_FAILED follows, and names it as its mate */
-    const char *api;   /* NULL: no driver function; lives until trace_close */
+    int64_t tensor;     /* tensor.id of what a block was made for; 0 unknown */
+    int op, space;      /* enum vs_op, enum vs_space */
+    int phase;          /* index into phase_names */
+    int managed;        /* enum vs_managed, as known at birth */
+    bool reclassified;  /* it turned out to be managed: a row of op RECLASSIFY follows */
+    int64_t taken_back; /* a free that failed: the number of the row of op FREE_FAILED that says so; else 0 */
+    const char *api;    /* NULL: no driver function; lives until trace_close */
 };
 typedef bool trace_row_visit(void *context, const struct trace_row *row); /* false: no more */
 

@@ -13,15 +13,20 @@
 #include "events.h"
 #include "sql.h"
 
-struct again { /* the block that an allocation is, or was when its free failed */
-    int64_t seq;
+struct failed { /* a free that a later row takes back */
+    int64_t by, allocation;
     uint32_t block;
-    int64_t allocation; /* of a free that failed */
+};
+
+struct reborn {
+    int64_t allocation;
+    uint32_t block;
 };
 
 struct reader {
     struct trace_lives *out;
-    struct again *failed, *reborn; /* by the free, by the allocation */
+    struct failed *failed;
+    struct reborn *reborn;
     size_t failed_count, reborn_count;
     int64_t now, last; /* no moment lies beyond the last one */
     size_t phases;
@@ -31,20 +36,11 @@ struct reader {
 
 /* ---- births and deaths ---- */
 
-/* NULL: it has none. */
-static const struct again *in_list(const struct again *list, size_t n, int64_t seq)
-{
-    while (n-- > 0) /* the latest counts */
-        if (list[n].seq == seq)
-            return &list[n];
-    return NULL;
-}
-
 static uint32_t find_block(const struct reader *r, int64_t seq)
 {
-    const struct again *again = in_list(r->reborn, r->reborn_count, seq);
-    if (again)
-        return again->block;
+    for (size_t i = r->reborn_count; i-- > 0;) /* the latest counts */
+        if (r->reborn[i].allocation == seq)
+            return r->reborn[i].block;
     const struct trace_block *block = FIND(seq, r->out->blocks, r->out->block_count);
     return block ? (uint32_t)(block - r->out->blocks) : NO_BLOCK;
 }
@@ -74,55 +70,67 @@ static uint32_t bear(struct reader *r, const struct trace_row *e)
     return (uint32_t)(l->block_count - 1);
 }
 
-/* E says that a free had failed: the block that it ended goes on as a new one, for the same allocation. */
-static uint32_t bear_again(struct reader *r, const struct trace_row *e)
+static void note(struct reader *r, const struct trace_row *e, int64_t allocated, uint32_t block,
+                 enum trace_change_what what)
 {
-    const struct again *was = in_list(r->failed, r->failed_count, e->mate);
+    *PUSH(r->out->changes, r->out->change_count) = (struct trace_change){
+        r->now, allocated, e->reserved, block, block == NO_BLOCK ? CHANGE_TOTALS : what};
+}
+
+/* A block goes on as a new one, for the same allocation. */
+static uint32_t go_on(struct reader *r, const struct trace_row *e, const struct failed *was)
+{
     struct trace_lives *l = r->out;
-    if (!was || l->block_count >= NO_BLOCK - 1)
-        return NO_BLOCK;
     struct trace_block copy = l->blocks[was->block];
-    struct again *reborn = PUSH(r->reborn, r->reborn_count);
-    *reborn = (struct again){was->allocation, (uint32_t)l->block_count, 0};
+    if (l->block_count >= NO_BLOCK - 1)
+        return NO_BLOCK;
     copy.born = r->now;
     copy.died = UNKNOWN;
     copy.seq = e->seq; /* keeps the array in the order of its numbers */
+    *PUSH(r->reborn, r->reborn_count) = (struct reborn){was->allocation, (uint32_t)l->block_count};
     *PUSH(l->blocks, l->block_count) = copy;
     return (uint32_t)(l->block_count - 1);
 }
 
-/* What E did to a block, into *WHAT. */
-static uint32_t follow(struct reader *r, const struct trace_row *e, uint32_t *what)
+/* E says that a free had failed: all that it ended, several blocks where it was an unmap, goes on. */
+static void take_back(struct reader *r, const struct trace_row *e)
 {
-    uint32_t block = NO_BLOCK;
-    *what = CHANGE_TOTALS;
-    if (trace_row_begins(e)) {
-        block = bear(r, e);
-        *what = CHANGE_BORN;
-    } else if (trace_row_ends(e)) {
-        block = die(r, find_block(r, e->mate));
-        *what = CHANGE_DIED;
-        if (block != NO_BLOCK && e->taken_back)
-            *PUSH(r->failed, r->failed_count) = (struct again){e->seq, block, e->mate};
-    } else if (e->op == VS_OP_FREE_FAILED) {
-        block = bear_again(r, e);
-        *what = CHANGE_BORN;
-    } else if (e->op == VS_OP_RECLASSIFY) {
-        block = die(r, find_block(r, e->mate));
-        *what = CHANGE_DIED;
+    int64_t allocated = e->framework + e->direct;
+    size_t kept = 0, first = r->out->change_count;
+    for (size_t i = 0; i < r->failed_count; i++) {
+        const struct failed f = r->failed[i];
+        if (f.by != e->seq)
+            r->failed[kept++] = f;
+        else
+            note(r, e, allocated, go_on(r, e, &f), CHANGE_BORN);
     }
-    if (block == NO_BLOCK)
-        *what = CHANGE_TOTALS;
-    return block;
+    r->failed_count = kept;
+    if (r->out->change_count == first)
+        note(r, e, allocated, NO_BLOCK, CHANGE_TOTALS);
+    for (size_t i = r->out->change_count; i-- > first + 1;) { /* one after the other */
+        const struct trace_change *c = &r->out->changes[i];
+        int64_t size = c->block == NO_BLOCK ? 0 : r->out->blocks[c->block].size;
+        r->out->changes[i - 1].allocated = c->allocated - size;
+    }
 }
 
 static bool take_row(void *reader, const struct trace_row *e)
 {
     struct reader *r = reader;
+    uint32_t block = NO_BLOCK;
     r->now = e->t > r->now ? e->t < r->last ? e->t : r->last : r->now;
-    uint32_t what, block = follow(r, e, &what);
-    *PUSH(r->out->changes, r->out->change_count) =
-        (struct trace_change){r->now, e->framework + e->direct, e->reserved, block, what};
+    if (e->op == VS_OP_FREE_FAILED) {
+        take_back(r, e);
+        return true;
+    }
+    bool begins = trace_row_begins(e);
+    if (begins)
+        block = bear(r, e);
+    else if (trace_row_ends(e) || e->op == VS_OP_RECLASSIFY)
+        block = die(r, find_block(r, e->mate));
+    if (!begins && block != NO_BLOCK && e->taken_back)
+        *PUSH(r->failed, r->failed_count) = (struct failed){e->taken_back, e->mate, block};
+    note(r, e, e->framework + e->direct, block, begins ? CHANGE_BORN : CHANGE_DIED);
     return true;
 }
 
