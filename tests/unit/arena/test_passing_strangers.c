@@ -395,6 +395,13 @@ TEST(who_takes_the_name_later_is_not_believed)
     assert_int_equal(ask_squatter(&where, ONE_BIT), -EBADMSG);
 }
 
+/* Its sockets close one after the other: who asks sees that the second is closed, or, where the machine is
+ * busy, still open. */
+static bool has_ended(int error)
+{
+    return error == -ECONNREFUSED || error == -EKEYREJECTED;
+}
+
 static void ring(int unused) {}
 
 /* Signals that come faster than it is looked whether the other still is there. */
@@ -403,13 +410,13 @@ TEST(who_hears_and_goes_is_not_waited_for)
     struct vs_passing_address where = address_of_one_gone();
     struct sigaction act = {.sa_handler = ring}, before;
     struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
-    assert_int_equal(ask_squatter(&where, SILENT), -ECONNREFUSED);
+    assert_true(has_ended(ask_squatter(&where, SILENT)));
     sigaction(SIGALRM, &act, &before);
     setitimer(ITIMER_REAL, &often, NULL);
     int error = ask_squatter(&where, SILENT);
     setitimer(ITIMER_REAL, &never, NULL);
     sigaction(SIGALRM, &before, NULL);
-    assert_int_equal(error, -ECONNREFUSED);
+    assert_true(has_ended(error));
 }
 
 int main(void)
