@@ -3,12 +3,13 @@
 # moves as fast as the link.
 #
 #     c        tests/e2e/arena/prog_cycles.c on the GPU: whatever needs the memory brings it back, and what cannot be is refused by name
+#     stress   arena_stress.c, which checks each word: suspended and resumed as often as it goes, at moments that it knows nothing of
 #     cycles, rate, left, outside, killed: suspend.py
 #
 # SUSPEND_PARTS: these alone.  SIMULATED=1: on TREE's simulated driver, reduced; PyTorch's parts need TEST_PYTHON there.  Else it needs gcc,
-# cuda.h (CUDA_INCLUDE), a GPU that nobody else uses, and 40 GiB of the host's memory; 8 minutes.  Ends with "N passed, N failed".
+# cuda.h (CUDA_INCLUDE), a GPU that nobody else uses, and 40 GiB of the host's memory; 9 minutes.  Ends with "N passed, N failed".
 . "$(dirname "$0")/gpu.bash"
-parts=" ${SUSPEND_PARTS:-c cycles left rate outside killed} "
+parts=" ${SUSPEND_PARTS:-c stress cycles left rate outside killed} "
 options=(--allocator=arena) driver=-l:libcuda.so.1
 if [ -n "${SIMULATED:-}" ]; then
     export SIMULATED LD_LIBRARY_PATH=$tree/lib/vramscope/sim
@@ -39,6 +40,29 @@ in_c() {
     away 'blocks are exported to other processes' arena exported
     away 'does not run under the arena' off refused
 }
+# stressed BY OPTION...
+stressed() {
+    local by=$1 pid status times=0 small=(--seconds 20 --largest 256 --live 2048)
+    shift
+    [ -z "${SIMULATED:-}" ] || small=(--seconds 6 --largest 8 --live 128 --threads 3)
+    rm -f "$work/stress.db"
+    timeout -k 5 "$(most 90)" "$V" run -q -f -o "$work/stress.db" "${options[@]}" "$@" -- "$work/arena_stress" --by "$by" "${small[@]}" >"$work/stress-$by.log" 2>&1 &
+    pid=$!
+    while kill -0 $pid 2>/dev/null; do
+        "$V" suspend "$work/stress.db" >/dev/null 2>>"$work/suspends-$by.log" && times=$((times + 1))
+        "$V" resume "$work/stress.db" >/dev/null 2>>"$work/suspends-$by.log"
+    done
+    wait $pid
+    status=$?
+    [ $status = 0 ] && [ $times -ge 5 ] && grep -q "every word was right" "$work/stress-$by.log"
+    verdict $? "arena_stress --by $by${*:+ $*}, suspended $times times: status $status: $(tail -n 1 "$work/stress-$by.log" | cut -c1-160)"
+}
+under_stress() {
+    gcc -std=gnu11 -O2 -I"${CUDA_INCLUDE:-/usr/local/cuda/include}" -I"$here" "$here/arena_stress.c" -o "$work/arena_stress" -lpthread "$driver" ||
+        { fail "arena_stress.c does not build" && return; }
+    stressed driver
+    stressed torch --access
+}
 # start NAME SECONDS [ARGUMENT]: suspend.py's part, in the background; told NAME: its lines, when it has ended
 start() {
     { timeout -k 5 "$(most "$2")" "$python" "$here/suspend.py" "$1" "$tree" "$work" "${@:3}" >"$work/$1.log" 2>&1; echo $? >"$work/$1.status"; } &
@@ -63,6 +87,7 @@ told() {
 keep() { find "$work" -name '*.log' -printf '%P\n' -o -name '*.stderr' -printf '%P\n' | tar -C "$work" -czf "$out/suspend.tgz" -T -; }
 
 has c && { in_c; keep; }
+has stress && { under_stress; keep; }
 # nothing of these two is timed: side by side
 has cycles && start cycles 300 230
 has left && start left 200

@@ -15,7 +15,7 @@ for script in suspend park; do
     SIMULATED=1 SUSPEND_SECONDS=1500 PARK_SECONDS=1500 timeout 1600 "$gpu/$script.sh" "$dir/tree" "$run/$script" >"$run/out" 2>"$run/err" ||
         fail "$script.sh: status $?: $(grep ^FAIL "$run/out" | head -n 3)"
     shown=$(grep -c '^PASS' "$run/out")
-    [ "$shown" -ge "$([ $script = suspend ] && echo 39 || echo 4)" ] || fail "$script.sh shows $shown things"
+    [ "$shown" -ge "$([ $script = suspend ] && echo 41 || echo 4)" ] || fail "$script.sh shows $shown things"
     [ -e /dev/nvidiactl ] && continue
     "$gpu/$script.sh" "$dir/tree" "$run/none" >"$run/out" 2>&1
     [ $? = 77 ] || fail "$script.sh without a GPU: not 77"
