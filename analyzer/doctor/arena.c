@@ -107,11 +107,12 @@ static void say_device(struct doctor *d, void *cuda, int device)
         /* address space belongs to the process, so one context is enough */
         say_addresses(d, topic, window, d->quick || device > 0 ? -1 : reserve(cuda, device, window));
         if (total / granule > MAPPINGS / 2)
-            doctor_say(d, DOCTOR_WARN, topic, "expect views to be unmapped again: the report counts them",
-                       "the device has %zu granules, and at most %d can be mapped at a time", total / granule,
+            doctor_say(d, DOCTOR_WARN, topic,
+                       "expect alias mappings to be removed again: the report counts them",
+                       "the device has %zu chunks, and at most %d can be mapped at a time", total / granule,
                        MAPPINGS);
         if (d->count == before)
-            doctor_say(d, DOCTOR_OK, topic, NULL, "can serve: granules of %s, windows of %s",
+            doctor_say(d, DOCTOR_OK, topic, NULL, "can serve: chunks of %s, windows of %s",
                        units_bytes((int64_t)granule, false).s, units_bytes((int64_t)window, false).s);
     }
     free(topic);

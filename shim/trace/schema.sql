@@ -379,27 +379,27 @@ CREATE TABLE arena_sample(process INT, device INT,
   mallocs INT,         -- requests that it served
   frees INT,
   hits INT,            -- of mallocs: from a hole, no call of the driver
-  view_hits INT,       -- of mallocs: from a view that was there, no call of the driver
+  view_hits INT,       -- of mallocs: from an alias mapping that was there, no call of the driver
   driver_calls INT,    -- of the driver for memory: create, map, set access, unmap, release
-  created INT,         -- granules
-  released INT,        -- granules given back
-  aliased INT,         -- granules mapped once more, in a view
+  created INT,         -- chunks
+  released INT,        -- chunks given back
+  aliased INT,         -- chunks mapped once more, in an alias mapping
   unmapped INT,        -- mappings taken away
   order_calls INT,     -- of the driver to know what is done: events recorded, asked, waited for by a stream
   follows INT,         -- a stream was made to wait for another one's frees
   settles INT,         -- the host waited for the device because memory was short
   free_waits INT,      -- the host waited for the device in cuMemFree, as the driver's does
-  evicted INT,         -- views unmapped to stay below the limit of mappings
-  lost INT,            -- granules that could not be released or unmapped: held to the end, and in no total
+  evicted INT,         -- alias mappings removed to stay below the limit of mappings
+  lost INT,            -- chunks that could not be released or unmapped: held to the end, and in no total
   lost_blocks INT,     -- blocks whose free could not be remembered: never used again
   blocks INT,          -- now: alive, or freed and not yet reusable
   lanes INT,           -- streams that have memory of their own, now
   views INT,           -- now
-  mappings INT,        -- granules mapped now, views' mappings included
+  mappings INT,        -- chunks mapped now, alias mappings included
   peak_mappings INT,   -- so far
-  granule_bytes INT,   -- of one granule
+  granule_bytes INT,   -- of one chunk
   allocated_bytes INT, -- of the living blocks, in units of 512
-  reserved_bytes INT,  -- of the granules
+  reserved_bytes INT,  -- of the chunks
   idle_bytes INT,      -- of these: no block lies in them
   deferred_bytes INT,  -- freed, and not reusable before work of the device is done
   peak_allocated_bytes INT, -- so far

@@ -48,13 +48,13 @@ static void print_parts(const struct trace_arena *a, bool away, FILE *out, bool 
     int64_t whole = F(AT_PEAK_RESERVED);
     table_init(&t, "<<>>", NULL);
     part_row(&t, "", "allocated, in units of 512 B", F(PEAK_ALLOCATED), whole, exact);
-    part_row(&t, "+", "idle granules", F(AT_PEAK_IDLE), whole, exact);
+    part_row(&t, "+", "idle chunks", F(AT_PEAK_IDLE), whole, exact);
     part_row(&t, "+", "freed, not yet reusable", F(AT_PEAK_DEFERRED), whole, exact);
     if (partly_used(a) < 0)
         part_row(&t, "-", "on the host, at least", -partly_used(a), whole, exact);
     else
-        part_row(&t, "+", away ? "in granules partly used, at least" : "in granules partly used",
-                 partly_used(a), whole, exact);
+        part_row(&t, "+", away ? "in chunks partly used, at least" : "in chunks partly used", partly_used(a),
+                 whole, exact);
     part_row(&t, "=", "held", whole, whole, exact);
     table_print(&t, out, 4);
     table_free(&t);
@@ -101,13 +101,13 @@ static void print_lost(const struct trace_arena *a, FILE *out)
 {
     if (F(LOST) > 0)
         fprintf(out, "    LOST: %s could not be given back to the driver: in no total here\n",
-                units_count(F(LOST), "granule").s);
+                units_count(F(LOST), "chunk").s);
     if (F(LOST_BLOCKS) > 0)
         fprintf(out, "    LOST: %s whose free could not be remembered: held, and never used again\n",
                 units_count(F(LOST_BLOCKS), "block").s);
     if (F(EVICTED) > 0)
-        fprintf(out, "    %s unmapped to stay below the limit of mappings\n",
-                units_count(F(EVICTED), "view").s);
+        fprintf(out, "    %s removed to stay below the limit of mappings\n",
+                units_count(F(EVICTED), "alias mapping").s);
 }
 
 /* PyTorch's own allocator runs on top of the arena, or beside it, so its cache is not smaller. */

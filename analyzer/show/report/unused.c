@@ -188,7 +188,7 @@ static char *row_words(struct trace *t, const struct unused *u, const struct unu
     case UNUSED_ROUNDING:
         return xstrdup("between what was requested and the ends of blocks; goes with the blocks");
     case UNUSED_ARENA:
-        return xstrdup("idle, waiting or in part used granules");
+        return xstrdup("idle, waiting or partly used chunks");
     case UNUSED_LIBRARY:
         return xstrdup("");
     default:

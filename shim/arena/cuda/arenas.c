@@ -36,7 +36,7 @@ static bool fill_calls(struct vs_arena_calls *calls)
 static void say_slow(const struct vs_backing_cuda *b)
 {
     vs_log(
-        "arena: the driver has taken %.1f s for %llu granules of %llu MiB on device %d, %.1f ms each (0.03 "
+        "arena: the driver has taken %.1f s for %llu chunks of %llu MiB on device %d, %.1f ms each (0.03 "
         "on "
         "an idle GPU): the program waits for memory, it does not hang; --allocator=off asks the driver less "
         "often",

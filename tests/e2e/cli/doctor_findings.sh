@@ -36,7 +36,7 @@ says warn driver 'SIMULATED'
 says ok 'device 0' 'simulated: no GPU'
 says ok NVML 'tells processes apart'
 if has_arena; then
-    says ok 'arena 0' 'can serve: granules of 2.00 MiB'
+    says ok 'arena 0' 'can serve: chunks of 2.00 MiB'
     (ulimit -v 8000000 && doctor 0 --quick) || exit 1
     says warn 'arena 0' 'ulimit -v is 7.63 GiB'
     advises 'raise ulimit -v beyond'
