@@ -9,6 +9,9 @@ for command in $("$V" --help | sed -n '/^commands:/,$s/^  \([a-z]*\)  .*/\1/p');
         [ "$option" = help ] || grep -q "Fl -$option" "$page" || no "vramscope-$command.1 lacks --$option"
     done
 done
+# whatif takes every policy that its help names
+policies=$("$V" whatif --help | sed -n 's/.*--policy=LIST *\([a-z,-]*\):.*/\1/p')
+[ -n "$policies" ] && "$V" whatif --policy="$policies" nowhere.db 2>&1 | grep -q 'nowhere.db: No such file' || no "whatif --policy=$policies"
 sed -n 's/^OPTION([A-Z]*, [a-z_]*, "\([A-Z_]*\)".*/\1/p' "$SRC/shim/core/options.def" | while read -r name; do
     grep -q "Ev $name" "$SRC/docs/man/vramscope.5" || echo "$name"
 done | grep . && no "variables that vramscope(5) lacks"
