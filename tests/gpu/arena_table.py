@@ -117,7 +117,7 @@ def losses(run):
 
 
 def alike(run, reference):
-    """"equal", or the greatest relative difference: attention's fast backward adds up in any order."""
+    """"equal", or the greatest relative difference."""
     if run is reference or not reference:
         return "-"
     pairs = list(zip(losses(run), losses(reference)))
