@@ -22,7 +22,7 @@
 enum vs_gate_state {
     VS_GATE_OPEN = 0,
     VS_GATE_CHECKED, /* memory is away: operands are looked at */
-    VS_GATE_CLOSED   /* memory moves: nothing passes but launches that a capture takes down */
+    VS_GATE_CLOSED /* memory moves: nothing passes but launches that a capture takes down, and none begins */
 };
 /* Written by who moves memory, one thread at a time. */
 extern _Atomic uint32_t vs_gate;
@@ -44,6 +44,12 @@ bool vs_gate_close(uint64_t timeout_ns);
 void vs_gate_set(enum vs_gate_state state);
 /* Waits until the gate's state is not STATE any more; in a fork's child not at all. */
 void vs_gate_wait(enum vs_gate_state state);
+/* Enters as soon as no memory moves, whatever is away. */
+static inline void vs_gate_enter_at_rest(void)
+{
+    while (!vs_gate_enter() && !vs_gate_decide(vs_gate_enter_anyway() != VS_GATE_CLOSED))
+        vs_gate_wait(VS_GATE_CLOSED);
+}
 /* How often a state was set so far; waits until that has changed from TURN, as above. */
 uint32_t vs_gate_turn(void);
 void vs_gate_wait_turn(uint32_t turn);

@@ -3,13 +3,16 @@
  *
  * While a stream is captured nobody may wait for the device, and the driver serves.  A capture is known from
  * before it begins until it has ended: by cuStreamEndCapture, whatever that says, by the end of its stream or
- * of its context.  The per-thread default stream is another one in each thread.
+ * of its context.  None begins while memory moves: who moves it looks for captures, and then waits for the
+ * device.  The per-thread default stream is another one in each thread.
  */
 #define _GNU_SOURCE
 #include "serving.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "arena/away/gate.h"
 
 #define LISTED 256u /* captures at once; beyond it they are counted alone */
 
@@ -94,11 +97,13 @@ void vs_captures_forget(CUcontext context)
     static CUresult begin_##symbol parameters                                                                \
     {                                                                                                        \
         CUstream which = captured;                                                                           \
+        vs_gate_enter_at_rest();                                                                             \
         if (which)                                                                                           \
             begin(which);                                                                                    \
         CUresult status = VS_UNDER(symbol) arguments;                                                        \
         if (status != CUDA_SUCCESS)                                                                          \
             vs_capture_ended(which);                                                                         \
+        vs_gate_leave();                                                                                     \
         return status;                                                                                       \
     }
 #define TO_GRAPH                                                                                             \
