@@ -5,7 +5,9 @@
  * All processes of a job are asked at once.  Where one does not suspend, those that did are resumed: a job
  * whose ranks wait for each other is of no use in halves.
  */
+#include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include "base/shown.h"
 #include "base/units.h"
 #include "read/ask.h"
+#include "read/trace.h"
 #include "trace/roles.h"
 
 struct options {
@@ -141,6 +144,34 @@ static int by_rank(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
+static bool is_gone(const char *operand)
+{
+    char *end;
+    long pid = strtol(operand, &end, 10);
+    return pid > 0 && pid <= INT_MAX && !*end && kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+static bool is_of_ended(const char *file)
+{
+    struct trace t;
+    if (trace_open_brief(&t, file, 0))
+        return false;
+    bool ended = t.end == TRACE_END_CLEAN || t.end == TRACE_END_MERGED;
+    trace_close(&t);
+    return ended;
+}
+
+static void complain_of_none(const char *command, const char *operand)
+{
+    if (is_gone(operand))
+        complain("%s: pid %s has ended: vramscope top shows all that record now", command, operand);
+    else if (is_of_ended(operand))
+        complain("%s: the process of %s has ended: vramscope report %s shows what was recorded", command,
+                 operand, shown_word(operand));
+    else
+        complain("%s: no process of %s records now: vramscope top shows all that do", command, operand);
+}
+
 static int find(struct job *job, const char *operand)
 {
     char why[512] = "";
@@ -161,7 +192,7 @@ static int find(struct job *job, const char *operand)
     if (*why)
         complain("%s: %s", job->command, why);
     else
-        complain("%s: no process of %s records now: vramscope top shows all that do", job->command, operand);
+        complain_of_none(job->command, operand);
     return EXIT_INCOMPLETE;
 }
 

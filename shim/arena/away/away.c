@@ -14,6 +14,7 @@
 #include "suspend.h"
 
 #define PATIENT_NS 5000000000ull /* that a program's thread waits for memory before it is said */
+#define LEAVING_NS 1000000000ull /* that one waits which ends the process */
 
 /* Held by who moves, for as long as he does; guards what is suspended. */
 static struct vs_lock moving = VS_LOCK(MOVING);
@@ -22,6 +23,40 @@ static struct vs_lock moving = VS_LOCK(MOVING);
 static bool is_ours(void)
 {
     return atomic_load_explicit(&vs_suspended.owner, memory_order_relaxed) == vs_fork_number();
+}
+
+/* ---- the end of the process ----
+ *
+ * Exit handlers may need what is held: it comes back for them if it can, and otherwise their calls fail as
+ * they do once the driver has ended.  Other threads wait until they are gone.  A handler of ours is
+ * registered while something is held, so that it runs before those of the program that were there. */
+
+extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
+extern void __cxa_finalize(void *dso);
+
+static _Atomic bool registered; /* its address names our handler, too */
+static __thread enum { STAYS, LEAVES, LEAVES_WITHOUT } thread_now __attribute__((tls_model("initial-exec")));
+
+static bool is_held(void)
+{
+    return vs_suspended_some() && atomic_load_explicit(&vs_suspended.held, memory_order_relaxed);
+}
+
+/* Taking the handler off calls it as well. */
+static void note_exit(void *unused)
+{
+    if (atomic_load(&registered))
+        thread_now = LEAVES;
+}
+
+static void watch_exit(void)
+{
+    bool held = is_held();
+    if (held == atomic_load(&registered))
+        return;
+    atomic_store(&registered, held && __cxa_atexit(note_exit, NULL, &registered) == 0);
+    if (!held)
+        __cxa_finalize(&registered);
 }
 
 /* ---- requests ---- */
@@ -51,6 +86,7 @@ void vs_away_carry_out(const struct vs_control_request *request, const struct vs
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     vs_lock_take(&moving);
     carry_out(request, blocks, count, until_resume, answer);
+    watch_exit();
     vs_lock_give(&moving);
     pthread_setcancelstate(cancel, NULL);
 }
@@ -108,44 +144,51 @@ void vs_away_told(const uint64_t *addresses, size_t count, unsigned role)
 static void bring_back(void)
 {
     struct vs_control_answer answer = {.status = VS_CONTROL_DONE};
+    bool leaves = thread_now == LEAVES;
     vs_lock_take(&moving);
-    if (vs_suspended_some() && !atomic_load_explicit(&vs_suspended.held, memory_order_relaxed)) {
-        vs_resume(PATIENT_NS, false, &answer);
+    if (vs_suspended_some() && (leaves || !is_held())) {
+        vs_resume(leaves ? LEAVING_NS : PATIENT_NS, leaves, &answer);
         if (answer.status != VS_CONTROL_DONE && !vs_suspended.waiting_said)
-            vs_log("work needs what is suspended, and waits: %s", answer.text);
+            vs_log("work needs what is suspended, and %s: %s",
+                   leaves ? "fails, as the process ends" : "waits", answer.text);
         vs_suspended.waiting_said = answer.status != VS_CONTROL_DONE;
     }
     vs_lock_give(&moving);
+    if (leaves && answer.status != VS_CONTROL_DONE)
+        thread_now = LEAVES_WITHOUT;
 }
 
-void vs_away_needed(void)
+bool vs_away_needed(void)
 {
     int cancel;
     uint32_t turn =
         vs_gate_turn(); /* before the look: a resume that ends in between has set the gate since */
     if (!is_ours())
-        return;
-    if (atomic_load_explicit(&vs_suspended.held, memory_order_relaxed)) {
+        return true;
+    if (is_held() && thread_now == STAYS) {
         vs_gate_wait_turn(turn);
-        return;
+        return true;
     }
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    bring_back();
-    pthread_setcancelstate(cancel, NULL);
+    if (thread_now != LEAVES_WITHOUT) {
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+        bring_back();
+        pthread_setcancelstate(cancel, NULL);
+    }
+    return thread_now != LEAVES_WITHOUT;
 }
 
 void vs_away_ask(uint64_t address)
 {
-    bool entered = vs_gate_enter();
+    bool entered = vs_gate_enter(), needed = true;
     while (!entered) {
         enum vs_gate_state seen = vs_gate_enter_anyway();
-        bool away = seen == VS_GATE_CHECKED && vs_suspended_some() &&
+        bool away = needed && seen == VS_GATE_CHECKED && vs_suspended_some() &&
                     vs_pieces_touch(&vs_suspended.pieces, address, 0);
         entered = vs_gate_decide(seen == VS_GATE_OPEN || (seen == VS_GATE_CHECKED && !away));
         if (!entered && seen == VS_GATE_CLOSED)
             vs_gate_wait(VS_GATE_CLOSED);
         else if (!entered)
-            vs_away_needed();
+            needed = vs_away_needed();
     }
 }
 
@@ -163,12 +206,13 @@ void vs_away_asked(void)
 
 uint32_t vs_away_before_malloc(void)
 {
-    while (atomic_load_explicit(&vs_suspended.closed, memory_order_relaxed) && is_ours()) {
+    bool waits = true;
+    while (waits && atomic_load_explicit(&vs_suspended.closed, memory_order_relaxed) && is_ours()) {
         enum vs_gate_state state = atomic_load(&vs_gate);
         if (state == VS_GATE_CLOSED)
             vs_gate_wait(state);
         else
-            vs_away_needed();
+            waits = vs_away_needed();
     }
     return atomic_load_explicit(&vs_suspended.closings, memory_order_relaxed);
 }

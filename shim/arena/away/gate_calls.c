@@ -26,17 +26,18 @@
 /* Of a call whose operands are looked at only where memory is away and does not move. */
 #define NAMED(away) (seen != VS_GATE_CHECKED || (away) ? VS_OPERANDS_AWAY : VS_OPERANDS_HERE)
 
-/* What the thread, which entered for a look, has to do after it.  False: all is to be looked at again. */
-static bool may_go(enum vs_gate_state seen, enum vs_operands given)
+enum outcome { PASSES, LOOKS_AGAIN, FAILS };
+
+/* What becomes of a call whose thread has entered for a look. */
+static enum outcome after_look(enum vs_gate_state seen, enum vs_operands given)
 {
     if (vs_gate_decide(seen == VS_GATE_OPEN || given == VS_OPERANDS_NONE ||
                        (seen == VS_GATE_CHECKED && given == VS_OPERANDS_HERE)))
-        return true;
-    if (seen == VS_GATE_CLOSED)
-        vs_gate_wait(VS_GATE_CLOSED);
-    else
-        vs_away_needed();
-    return false;
+        return PASSES;
+    if (seen != VS_GATE_CLOSED)
+        return vs_away_needed() ? LOOKS_AGAIN : FAILS;
+    vs_gate_wait(VS_GATE_CLOSED);
+    return LOOKS_AGAIN;
 }
 
 /* Enters, looking by GIVEN at what the call gives wherever the gate is not open. */
@@ -44,10 +45,14 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
     if (__builtin_expect(!vs_gate_enter(), 0)) {                                                             \
         int saved = errno;                                                                                   \
         enum vs_gate_state seen;                                                                             \
-        do                                                                                                   \
+        enum outcome outcome;                                                                                \
+        do {                                                                                                 \
             seen = vs_gate_enter_anyway();                                                                   \
-        while (!may_go(seen, GIVEN));                                                                        \
+            outcome = after_look(seen, GIVEN);                                                               \
+        } while (outcome == LOOKS_AGAIN);                                                                    \
         errno = saved;                                                                                       \
+        if (outcome == FAILS)                                                                                \
+            return CUDA_ERROR_DEINITIALIZED;                                                                 \
     }
 
 /* ---- the shapes' arguments ---- */

@@ -64,7 +64,8 @@ long=$dir/$(printf '%0200d' 0)/$(printf '%060d' 0)
 mkdir -p "$long"
 says 2 '' "vramscope: suspend: --to takes at most 255 bytes, and $(realpath "$long") has $(realpath "$long" | tr -d '\n' | wc -c): name a shorter one" suspend --to="$long" 1
 says 2 '' 'vramscope: suspend: nowhere: no such pid, database, journal or directory: vramscope top shows all that record' suspend nowhere
-says 3 '' 'vramscope: resume: no process of 999999999 records now: vramscope top shows all that do' resume 999999999
+says 3 '' 'vramscope: resume: pid 999999999 has ended: vramscope top shows all that record now' resume 999999999
+says 3 '' "vramscope: suspend: no process of $$ records now: vramscope top shows all that do" suspend $$
 says 3 '' 'vramscope: suspend: no process of jobs records now: vramscope top shows all that do' suspend jobs
 
 # ---- what is asked, and what is said of what came of it ----
@@ -286,6 +287,9 @@ for to in "" "--to=to" --role=parameter --keep=buffer,optimizer-state; do
     grep -qE "^resumed $pid \($tests/prog_suspend\): [0-9.]+ MiB back in " out || fail "resume: $(cat out)"
     says 1 '' "${refuses/suspend/resume} it is not suspended" resume "$pid"
 done
+ended=$pid
 end arena "$pid" && grep -qx whole arena.out || fail "prog_suspend under the arena: $(cat arena.out)"
+says 3 '' 'vramscope: resume: the process of jobs/arena.db has ended: vramscope report jobs/arena.db shows what was recorded' resume jobs/arena.db
+says 3 '' "vramscope: resume: pid $ended has ended: vramscope top shows all that record now" resume "$ended"
 end one "$one"
 echo "asked, refused and answered; all or none of a job"

@@ -76,7 +76,7 @@ def make_files(folder):
 
 # Exit statuses by part of the sentence; else 2.
 STATUS = {
-    "fit: train.py": (2,), "command not found": (127,), "No such file or directory: is the name right": (127,), "can't be started: Permission": (126,), "top: no process": (3,), "resume: no process": (3,), "junk.vsj is no journal": (3,),
+    "fit: train.py": (2,), "command not found": (127,), "No such file or directory: is the name right": (127,), "can't be started: Permission": (126,), "top: no process": (3,), "resume: ": (3,), "junk.vsj is no journal": (3,),
     "nothing was recorded:": (0, 3, 127, -9), "Error: ": (1,),
 }
 

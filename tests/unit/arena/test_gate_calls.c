@@ -53,6 +53,7 @@ void *vs_real_under(enum vs_api api)
 static struct {
     bool away;           /* whatever is asked about */
     uint64_t away_block; /* or what begins here */
+    bool lost;           /* what is away does not come back */
     bool closing;        /* somebody begins to close the gate while operands are looked at */
     int asked;
     uint64_t address[16], size[16];
@@ -93,11 +94,12 @@ static void assert_outside(void)
     errno = 2;
 }
 
-void vs_away_needed(void)
+bool vs_away_needed(void)
 {
     assert_outside();
     mover.needed++;
-    vs_gate_set(VS_GATE_OPEN);
+    vs_gate_set(mover.lost ? VS_GATE_CHECKED : VS_GATE_OPEN);
+    return !mover.lost;
 }
 
 void __wrap_vs_gate_wait(enum vs_gate_state state);
@@ -252,6 +254,21 @@ TEST(what_touches_something_that_is_away_needs_it)
         mover.away = true;
         make(r, true);
         expect(r, 0, !is_later(r));
+    }
+}
+
+TEST(what_needs_something_that_does_not_come_back_fails_as_at_the_drivers_end)
+{
+    EACH_GATED(r)
+    {
+        begin(VS_GATE_CHECKED);
+        mover.away = mover.lost = true;
+        mover.under_way = r->api;
+        errno = 77;
+        assert_int_equal(r->call(true), is_later(r) ? ANSWER : CUDA_ERROR_DEINITIALIZED);
+        assert_int_equal(calls[r->api], is_later(r));
+        assert_int_equal(errno, 77);
+        assert_int_equal(atomic_load(&vs_presence_mine->giving), 0);
     }
 }
 
