@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -18,6 +19,9 @@
  * meanwhile, for about a tenth of a second. */
 #define AT_ONCE (256ull << 20)
 #define PATH    1024u /* bytes of a path, and of what is read of a file: a thread's stack may be small */
+#define VIRTIO  64    /* devices of a virtual machine */
+#define GROWTH_NS                                                                                            \
+    5000000000ull /* in which a virtual machine has more memory, if it gets any: 3 s for 8 GiB were seen */
 
 /* ---- how much there is ---- */
 
@@ -94,27 +98,57 @@ static uint64_t left_in_control_groups(void)
     return left;
 }
 
-uint64_t vs_host_room(void)
+/* Of LEFT and what is locked, in bytes, what may be locked: 0 where nobody knows what is left. */
+static uint64_t share(uint64_t left, uint64_t locked)
+{
+    return left == UINT64_MAX ? 0 : left / 4 * 3 + locked / 4 * 3;
+}
+
+static uint64_t left_on_host(void)
 {
     uint64_t kib = number_in("/proc/meminfo", "MemAvailable:");
-    uint64_t left = least(kib == UINT64_MAX ? UINT64_MAX : kib << 10, left_in_control_groups());
-    return left == UINT64_MAX ? 0 : left / 4 * 3;
+    return least(kib == UINT64_MAX ? UINT64_MAX : kib << 10, left_in_control_groups());
+}
+
+/* A virtual machine that gets memory as it uses it (virtio-mem) has little at first, and the rest within
+ * seconds. */
+static bool grows(void)
+{
+    char path[64];
+    bool found = false;
+    for (int i = 0; i < VIRTIO && !found; i++) {
+        snprintf(path, sizeof path, "/sys/bus/virtio/drivers/virtio_mem/virtio%d", i);
+        found = access(path, F_OK) == 0;
+    }
+    return found;
 }
 
 /* ---- stores ---- */
 
 #define DRIVER(symbol, parameters) ((CUresult(*) parameters)vs_cuda_real(#symbol))
 
-/* Locks the store's pages.  The driver's answer. */
-static CUresult lock_pages(struct vs_host_store *h)
+/* Whether SOME bytes more may be locked of H.  Waits where the machine grows. */
+static bool has_room(const struct vs_host_store *h, uint64_t some)
+{
+    uint64_t until = vs_clock_ns() + GROWTH_NS;
+    bool room;
+    while (!(room = h->locked + some <= share(left_on_host(), h->locked)) && grows() && vs_clock_ns() < until)
+        nanosleep(&(struct timespec){0, GROWTH_NS / 100}, NULL);
+    return room;
+}
+
+/* Locks the store's pages.  The driver's answer; *ROOM: it was not asked for want of that. */
+static CUresult lock_pages(struct vs_host_store *h, bool *room)
 {
     CUresult (*lock)(void *, size_t, unsigned) = DRIVER(cuMemHostRegister_v2, (void *, size_t, unsigned));
     CUresult status = lock != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
     while (status == CUDA_SUCCESS && h->locked < h->bytes) {
-        uint64_t some = least(AT_ONCE, h->bytes - h->locked);
-        if (h->bytes - h->locked > vs_host_room()) /* others, as a job's other ranks, have had it since */
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        status = lock(h->base + h->locked, some, CU_MEMHOSTREGISTER_PORTABLE);
+        uint64_t rest = h->bytes - h->locked, some = least(AT_ONCE, rest);
+        /* all of the rest where the machine does not grow: others, as a job's other ranks, have had it since
+         */
+        *room = has_room(h, grows() ? some : rest);
+        status =
+            *room ? lock(h->base + h->locked, some, CU_MEMHOSTREGISTER_PORTABLE) : CUDA_ERROR_OUT_OF_MEMORY;
         h->locked += status == CUDA_SUCCESS ? some : 0;
     }
     return status;
@@ -143,21 +177,20 @@ static char *map(uint64_t bytes, int fd)
 
 static const char *make_locked(struct vs_host_store *h, char *why, size_t size)
 {
-    uint64_t room = vs_host_room();
-    if (h->bytes > room) {
+    bool room = true;
+    h->base = map(h->bytes, -1);
+    CUresult status = h->base != NULL ? lock_pages(h, &room) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (status == CUDA_SUCCESS)
+        return NULL;
+    if (room)
+        snprintf(why, size,
+                 "the driver locks %.2f of %.2f GiB of the host's memory (error %d): --to=DIR takes a file",
+                 (double)h->locked / 0x1p30, (double)h->bytes / 0x1p30, (int)status);
+    else
         snprintf(why, size,
                  "%.2f GiB are needed on the host, which has %.2f GiB for it (3/4 of what is left to this "
                  "process): --to=DIR takes a file",
-                 (double)h->bytes / 0x1p30, (double)room / 0x1p30);
-        return why;
-    }
-    h->base = map(h->bytes, -1);
-    CUresult status = h->base != NULL ? lock_pages(h) : CUDA_ERROR_OUT_OF_MEMORY;
-    if (status == CUDA_SUCCESS)
-        return NULL;
-    snprintf(why, size,
-             "the driver locks %.2f of %.2f GiB of the host's memory (error %d): --to=DIR takes a file",
-             (double)h->locked / 0x1p30, (double)h->bytes / 0x1p30, (int)status);
+                 (double)h->bytes / 0x1p30, (double)share(left_on_host(), h->locked) / 0x1p30);
     return why;
 }
 

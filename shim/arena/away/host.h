@@ -18,11 +18,9 @@ struct vs_host_store {
     uint64_t ns;     /* in which they were had */
 };
 
-/* The most that may be had now: 3/4 of what the host and this process's control groups have left. */
-uint64_t vs_host_room(void);
-
 /* Makes a store of BYTES: page-locked by the driver, with a context current, or where TO is not "" a file in
- * that folder.  NULL, or why not (in the caller's WHY): then nothing was taken. */
+ * that folder.  Locked are at most 3/4 of what the host and this process's control groups have left.  NULL,
+ * or why not (in the caller's WHY): then nothing was taken. */
 const char *vs_host_make(struct vs_host_store *h, uint64_t bytes, const char *to, char *why, size_t room);
 /* The context that was current when it was made is current, or has ended. */
 void vs_host_end(struct vs_host_store *h);
