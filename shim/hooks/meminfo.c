@@ -19,6 +19,8 @@
 #include "sample/sampler.h"
 #include "trace/journal/journal.h"
 
+#define STEADY_MOST 20 /* questions until a first context's figure does not change any more */
+
 struct meminfo {
     size_t free, total;
 };
@@ -224,21 +226,34 @@ uint64_t vs_cost_end(const struct vs_cost *cost)
     return bytes;
 }
 
+static const struct timespec moment = {0, 1000000};
+
+/* The process's figure once it is the same twice: NVML may have a part of a new context at first. */
+static uint64_t steady_figure(int device)
+{
+    struct vs_used used;
+    uint64_t bytes = VS_BYTES_UNKNOWN, before;
+    for (int asked = 0; asked < STEADY_MOST; asked++) {
+        before = bytes;
+        bytes = vs_used_first(device, &used) ? used.process : VS_BYTES_UNKNOWN;
+        if (bytes == VS_BYTES_UNKNOWN || bytes == before)
+            return bytes;
+        nanosleep(&moment, NULL);
+    }
+    return VS_BYTES_UNKNOWN;
+}
+
 uint64_t vs_cost_first_context(int device)
 {
     static _Atomic int waited; /* relaxed: a count */
-    const struct timespec pause = {0, 1000000};
-    struct vs_used used;
-    uint64_t bytes = VS_BYTES_UNKNOWN;
     int saved = errno, cancel;
     vs_sample_soon();
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* not to be cancelled inside our query */
     while (vs_used_undecided() &&
            atomic_fetch_add_explicit(&waited, 1, memory_order_relaxed) < VS_FIRST_CONTEXT_MS)
-        nanosleep(&pause, NULL);
+        nanosleep(&moment, NULL);
+    uint64_t bytes = steady_figure(device);
     pthread_setcancelstate(cancel, NULL);
-    if (vs_used_first(device, &used))
-        bytes = used.process;
     errno = saved;
     return bytes;
 }

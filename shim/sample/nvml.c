@@ -138,6 +138,11 @@ static bool is_here(unsigned pid)
     return pid != 0 && (kill((pid_t)pid, 0) == 0 || errno != ESRCH);
 }
 
+static bool is_foreign(void)
+{
+    return vs_contract_state(VS_CONTRACT_NVML) == VS_CONTRACT_BROKEN;
+}
+
 #define STRANGE_MOST 8
 
 /* Whether pids in L are of our namespace.  A machine's own are.  Elsewhere all have to be of processes that
@@ -146,7 +151,7 @@ static bool are_ours(const struct list *l)
 {
     static unsigned strange; /* lists in a row */
     unsigned i = 0;
-    if (vs_contract_state(VS_CONTRACT_NVML) == VS_CONTRACT_BROKEN)
+    if (is_foreign())
         return false;
     if (in_first_namespace()) {
         vs_contract_proven(VS_CONTRACT_NVML, "entries of %zu bytes, pids of the machine", l->entry);
@@ -178,7 +183,7 @@ static enum listing add_list(list_function *function, vs_nvml_device device, uin
         if (p.pid != pid)
             continue;
         if (listing == NOT_IN_IT && !are_ours(list))
-            return NOT_IN_IT;
+            return is_foreign() ? NOT_IN_IT : NO_LIST; /* never in it, or not known this time */
         bool answered = p.used != NOT_AVAILABLE;
         if (answered)
             *used = (*used == VS_BYTES_UNKNOWN ? 0 : *used) + p.used;
@@ -203,7 +208,7 @@ static struct vs_used used_of(vs_nvml_device device, bool *listed)
     struct vs_used u = {VS_BYTES_UNKNOWN, VS_BYTES_UNKNOWN, false};
     struct vs_nvml_memory memory = {.version = VS_NVML_MEMORY_VERSION};
     enum listing listing = add_lists(device, &u);
-    if (listing == NOT_IN_IT && *listed)
+    if (listing == NOT_IN_IT && *listed && !is_foreign())
         u.process = 0;
     *listed = *listed || listing == WITH_BYTES;
     if (u.process == VS_BYTES_UNKNOWN && nvml.memory && nvml.memory(device, &memory) == 0)

@@ -90,6 +90,25 @@ static bool a_list_of_the_hosts_pids(void)
     return own_bytes() == VS_BYTES_UNKNOWN && said(VS_CONTRACT_BROKEN, "another namespace");
 }
 
+/* Whether a list with our entry and, unless it is 0, OTHER's says PROCESS. */
+static bool then_says(bool *listed, unsigned other, uint64_t process)
+{
+    nvml->count = 0;
+    lists((unsigned)getpid(), 4096);
+    if (other)
+        lists(other, 512);
+    struct vs_used u = vs_nvml_used(vs_nvml_find(uuid), listed);
+    return u.process == process && u.answered == (process != VS_BYTES_UNKNOWN);
+}
+
+static bool one_that_has_just_ended(void)
+{
+    bool listed = false;
+    *nvml = (struct fake_nvml){.entry = 24};
+    return vs_nvml_load() && then_says(&listed, 0, 4096) && then_says(&listed, NOBODY, VS_BYTES_UNKNOWN) &&
+           then_says(&listed, 0, 4096) && listed;
+}
+
 static bool a_list_of_pids_that_are_here(void)
 {
     pid_t other = fork();
@@ -142,6 +161,7 @@ static void in_process(bool (*test)(void), bool elsewhere)
 CASE(the_length_of_short_entries_shows, short_entries, false)
 CASE(the_length_of_long_entries_shows, long_entries, false)
 CASE(a_pid_of_the_host_that_is_our_number_is_not_ours, a_list_of_the_hosts_pids, true)
+CASE(beside_a_process_that_has_just_ended_ours_is_unknown_and_not_0, one_that_has_just_ended, true)
 CASE(our_pid_among_pids_that_are_here_is_ours, a_list_of_pids_that_are_here, true)
 
 int main(int argc, char **argv)
