@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/args.h"
@@ -40,7 +41,10 @@ static const struct option_row resume_rows[] = {
     {"json", 0, NULL, ARG_FLAG, AT(json), "for programs: see vramscope-suspend(1)"},
     {0}};
 
-enum { LOOK_US = 5000 };
+enum {
+    LOOK_US = 5000,
+    LOOKS = 300 /* at a figure that is renewed once a second */
+};
 
 struct job {
     const char *command; /* "suspend" */
@@ -50,6 +54,7 @@ struct job {
         struct ask ask;
         bool told_long; /* that it takes long */
         bool undone;    /* it was suspended and asked to resume, as others were not suspended */
+        int64_t beside; /* bytes that the driver counts for it beside the arena's */
     } * *at;
     size_t count;
 };
@@ -120,7 +125,7 @@ static bool has_ended(const struct live *l)
 static bool add(struct job *job, const char *journal, char *why, size_t size)
 {
     struct asked *a = xrealloc(NULL, sizeof *a);
-    *a = (struct asked){.undone = false};
+    *a = (struct asked){.beside = UNKNOWN};
     bool opened = ask_open(&a->ask, journal, why, size);
     if (opened && !has_ended(&a->ask.live)) {
         *PUSH(job->at, job->count) = a;
@@ -231,6 +236,53 @@ static void ask_all(struct job *job)
     wait_for_all(job);
 }
 
+/* ---- what is left on the devices ---- */
+
+/* The driver's figures for the process, all read after SINCE_NS; UNKNOWN: not yet.  *NONE: there are none. */
+static int64_t used_since(struct ask *k, int64_t since_ns, bool *none)
+{
+    struct vs_journal_stats stats;
+    int64_t bytes = 0;
+    live_look(&k->live);
+    *none = true;
+    if (!k->live.seen || k->live.cut)
+        return UNKNOWN;
+    vs_journal_stats(k->live.map, &stats);
+    for (uint32_t i = 0; i < k->live.now.devices; i++) {
+        const struct vs_now_device *d = &k->live.now.device[i];
+        *none = *none && d->process_used_t == 0;
+        bytes = bytes == UNKNOWN || (int64_t)stats.start_ns + d->process_used_t < since_ns
+                    ? UNKNOWN
+                    : bytes + (int64_t)d->process_used;
+    }
+    return *none ? UNKNOWN : bytes;
+}
+
+static void look_beside(struct asked *a)
+{
+    struct timespec now;
+    bool none = false;
+    int64_t used = UNKNOWN;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t since_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    for (int i = 0; i < LOOKS && !none && (used = used_since(&a->ask, since_ns, &none)) == UNKNOWN; i++)
+        usleep(LOOK_US);
+    if (used != UNKNOWN)
+        a->beside = used - (int64_t)a->ask.answer.left_bytes;
+    a->ask.answer.beside[sizeof a->ask.answer.beside - 1] = 0; /* another process wrote it */
+}
+
+static void put_beside(const struct asked *a)
+{
+    const struct vs_control_answer *r = &a->ask.answer;
+    int64_t rest = a->beside == UNKNOWN ? UNKNOWN : a->beside - (int64_t)r->beside_bytes;
+    if (rest >= 0)
+        printf("beside it %s: %s%scontexts and code %s\n", units_bytes(a->beside, false).s, shown(r->beside),
+               *r->beside ? ", " : "", units_bytes(rest, false).s);
+    else if (*r->beside)
+        printf("beside it: %s; what contexts and code take is unknown\n", shown(r->beside));
+}
+
 /* ---- the outcome ---- */
 
 static const char *state_of(const struct asked *a)
@@ -263,6 +315,7 @@ static void put_json(struct json *j, const struct asked *a)
     json_int(j, "moving_ns", done ? (int64_t)r->moving_ns : UNKNOWN);
     json_int(j, "host_ns", done ? (int64_t)r->host_ns : UNKNOWN);
     json_int(j, "left_bytes", done ? (int64_t)r->left_bytes : UNKNOWN);
+    json_int(j, "beside_bytes", done ? a->beside : UNKNOWN);
     json_text(j, "why", why_of(a) && *why_of(a) ? why_of(a) : NULL);
     json_end(j);
 }
@@ -294,6 +347,8 @@ static void put_done(const struct asked *a)
                units_time((int64_t)r->host_ns).s);
     printf("\n%s of the arena's %s on the device\n", units_bytes((int64_t)r->left_bytes, false).s,
            away ? "are left" : "are");
+    if (away)
+        put_beside(a);
     if (*r->text)
         puts(shown(r->text));
 }
@@ -358,9 +413,12 @@ static int conclude(struct job *job)
             status = exit_worse(status, tell(job, job->at[i]));
     if (status != EXIT_GOOD && job->request.kind == VS_CONTROL_SUSPEND)
         return exit_worse(status, undo(job));
-    for (size_t i = 0; i < job->count; i++)
+    for (size_t i = 0; i < job->count; i++) {
+        if (is_done(job->at[i]) && job->request.kind == VS_CONTROL_SUSPEND)
+            look_beside(job->at[i]);
         if (is_done(job->at[i]) && !job->o->json)
             put_done(job->at[i]);
+    }
     return status;
 }
 

@@ -34,6 +34,8 @@ static struct {
     struct vs_control_block *blocks; /* a mapping of its own */
     size_t count;
     uint64_t goal, until_ns; /* the ring's head when it was taken; how long the ledger may be behind that */
+    uint64_t beside_bytes;   /* as in the answer */
+    char beside[VS_CONTROL_TEXT];
 } asked;
 
 /* ---- which blocks ---- */
@@ -103,6 +105,10 @@ void vs_control_carry_out(struct vs_recording *r)
 {
     struct vs_control_answer answer = {.status = VS_CONTROL_REFUSED};
     vs_suppliers.control(&asked.request, asked.blocks, asked.count, &answer);
+    if (asked.request.kind == VS_CONTROL_SUSPEND) {
+        answer.beside_bytes = asked.beside_bytes;
+        memcpy(answer.beside, asked.beside, sizeof answer.beside);
+    }
     end(r, &answer);
 }
 
@@ -178,6 +184,8 @@ static bool take(struct vs_recording *r, struct vs_journal *j)
     asked.j = j;
     asked.blocks = NULL;
     asked.count = 0;
+    asked.beside_bytes = 0;
+    asked.beside[0] = 0;
     asked.goal = s.head;
     asked.until_ns = vs_clock_ns() + asked.request.timeout_ns;
     return true;
@@ -190,5 +198,7 @@ bool vs_control_round(struct vs_recording *r, struct vs_journal *j, const struct
         return false;
     if (!is_known(&asked.request))
         return refuse(r, "its vramscope is older than the one that asks");
+    if (w && asked.request.kind == VS_CONTROL_SUSPEND)
+        asked.beside_bytes = vs_writer_beside(w, asked.beside, sizeof asked.beside);
     return names_roles(&asked.request) ? try_to_find(r, w) : go_to(r, WANTED);
 }

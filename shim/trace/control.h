@@ -37,6 +37,10 @@ struct vs_control_answer {
     uint64_t host_ns;           /* in which the host's memory was had, or given back: not part of the above */
     uint64_t left_bytes;        /* of the arenas', on the devices, afterwards */
     char text[VS_CONTROL_TEXT]; /* one line; "": nothing to say */
+    /* Of a suspension: what others than the arena hold of the devices, as was recorded when it was asked for.
+     */
+    uint64_t beside_bytes;
+    char beside[VS_CONTROL_TEXT]; /* the holders and their bytes; "": there are none */
 };
 
 /* A block that is to go by a request that names roles, as the recording has it: it may have been freed since.

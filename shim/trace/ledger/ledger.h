@@ -427,6 +427,9 @@ uint64_t vs_ledger_access_seq(const struct vs_ledger *l, const struct vs_access_
 size_t vs_ledger_blocks(const struct vs_ledger *l, const struct vs_control_request *request,
                         struct vs_control_block *blocks, size_t most, size_t *named);
 
+/* What pools of the driver and graphs hold of all devices now. */
+void vs_ledger_pools(const struct vs_ledger *l, uint64_t *pools, uint64_t *graphs);
+
 /* Where it stands; published_ns and step_t are the caller's. */
 void vs_ledger_now(const struct vs_ledger *l, struct vs_now *out);
 

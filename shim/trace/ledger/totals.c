@@ -59,6 +59,15 @@ static inline uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+void vs_ledger_pools(const struct vs_ledger *l, uint64_t *pools, uint64_t *graphs)
+{
+    *pools = *graphs = 0;
+    for (int i = 0; i < l->devices; i++) {
+        *pools += larger(l->device[i].pool_sampled, l->device[i].pool_live);
+        *graphs += larger(l->device[i].graph_sampled, l->device[i].graph_live);
+    }
+}
+
 struct totals {
     uint64_t framework, direct, reserved;
 };

@@ -29,6 +29,12 @@ static bool passes_requests_on(const char *name)
     return false;
 }
 
+static const char *name_in_path(const struct vs_store *s, uint32_t string)
+{
+    const char *path = vs_journal_get_string(s->journal, string, NULL);
+    return path && strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+}
+
 /* The string id of the file name of PATH, a journal's string; 0 for the driver, the runtime, libc and
  * vramscope. */
 static uint32_t owner_of_path(struct vs_store *s, uint32_t string)
@@ -36,8 +42,7 @@ static uint32_t owner_of_path(struct vs_store *s, uint32_t string)
     uint32_t id = vs_table_get(&s->owner_ids, string);
     if (id != VS_TABLE_NONE)
         return id;
-    const char *path = vs_journal_get_string(s->journal, string, NULL);
-    const char *name = path && strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *name = name_in_path(s, string);
     if (!name)
         return 0;
     id = passes_requests_on(name) ? 0 : s->next_string++;
@@ -47,15 +52,16 @@ static uint32_t owner_of_path(struct vs_store *s, uint32_t string)
     return id;
 }
 
-/* 0 for a frame of no library: an imported trace may know the source of native code and not its library. */
-static uint32_t owner_of_frame(struct vs_store *s, const struct vs_frame_row *f)
+/* The journal's string with the path of a frame's library; 0: it is of none.  An imported trace may know the
+ * source of native code and not its library. */
+static uint32_t library_of_frame(const struct vs_store *s, const struct vs_frame_row *f)
 {
     if (f->kind == VS_FRAME_ADDRESS) {
         const struct vs_module_row *m = f->module ? vs_journal_get_module(s->journal, f->module) : NULL;
-        return m ? owner_of_path(s, m->path) : 0;
+        return m ? m->path : 0;
     }
     const char *file = f->kind == VS_FRAME_NATIVE ? vs_journal_get_string(s->journal, f->file, NULL) : NULL;
-    return file && strstr(file, ".so") ? owner_of_path(s, f->file) : 0;
+    return file && strstr(file, ".so") ? f->file : 0;
 }
 
 static uint32_t owner_of_stack(struct vs_store *s, uint32_t id)
@@ -64,11 +70,25 @@ static uint32_t owner_of_stack(struct vs_store *s, uint32_t id)
     for (int depth = 0; depth < DEPTH_MAX && (node = vs_journal_get_stack(s->journal, id));
          depth++, id = node->parent) {
         const struct vs_frame_row *f = vs_journal_get_frame(s->journal, node->frame);
-        uint32_t owner = f ? owner_of_frame(s, f) : 0;
+        uint32_t library = f ? library_of_frame(s, f) : 0, owner = library ? owner_of_path(s, library) : 0;
         if (owner)
             return owner;
     }
     return 0;
+}
+
+const char *vs_store_owner(const struct vs_store *s, uint32_t id)
+{
+    const struct vs_stack_row *node;
+    for (int depth = 0; depth < DEPTH_MAX && (node = vs_journal_get_stack(s->journal, id));
+         depth++, id = node->parent) {
+        const struct vs_frame_row *f = vs_journal_get_frame(s->journal, node->frame);
+        uint32_t library = f ? library_of_frame(s, f) : 0;
+        const char *name = library ? name_in_path(s, library) : NULL;
+        if (name && !passes_requests_on(name))
+            return name;
+    }
+    return NULL;
 }
 
 /* ---- facts about a whole stack ---- */

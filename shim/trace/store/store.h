@@ -27,6 +27,9 @@ int vs_store_load(struct vs_store *s, struct vs_ledger *l);
 /* The phase id of a name of the journal, made at its first use. */
 uint32_t vs_store_phase(struct vs_store *s, uint32_t name);
 
+/* The library that made the request of the journal's stack ID; NULL: it is not known. */
+const char *vs_store_owner(const struct vs_store *s, uint32_t id);
+
 /* How many events a batch should have: few if max_bytes is small, because a batch is written as a whole. */
 size_t vs_store_batch(const struct vs_store *s);
 

@@ -18,6 +18,7 @@
 #include "trace/store/store.h"
 #include "trace/store/vfs.h"
 #include "trace/uses/uses.h"
+#include "beside.h"
 #include "losses.h"
 
 #define LIVE_EVERY 250000 /* rows between two rewrites of table live, at least */
@@ -363,6 +364,11 @@ size_t vs_writer_blocks(const struct vs_writer *w, const struct vs_control_reque
     for (size_t i = 0; i < n && i < most; i++)
         blocks[i].reached = w->uses == NULL || vs_uses_reached(w->uses, blocks[i].address);
     return n;
+}
+
+uint64_t vs_writer_beside(const struct vs_writer *w, char *text, size_t size)
+{
+    return vs_beside(w->ledger, w->store, text, size);
 }
 
 void vs_writer_loss(struct vs_writer *w, uint64_t events, enum vs_loss what, const char *why)

@@ -55,6 +55,9 @@ void vs_writer_set_simulated(struct vs_writer *w, int simulated, const char *dry
 size_t vs_writer_blocks(const struct vs_writer *w, const struct vs_control_request *request,
                         struct vs_control_block *blocks, size_t most, size_t *named);
 
+/* What others than the arena hold of the devices: their bytes, and in TEXT who they are and what each has. */
+uint64_t vs_writer_beside(const struct vs_writer *w, char *text, size_t size);
+
 /* Declares that the journal is drained for good; the transaction of vs_writer_close records it
  * (meta.journal_merged). */
 void vs_writer_merged(struct vs_writer *w);

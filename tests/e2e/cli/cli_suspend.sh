@@ -96,7 +96,7 @@ document = json.load(open("out"))
 process, = document["processes"]
 assert document["json_version"] == 1 and process.pop("file").endswith("/one.db"), process
 assert process == {"pid": int(sys.argv[1]), "rank": None, "command": "python train.py", "state": "done", "moved_bytes": 12 << 30, "moving_ns": 250000000,
-                   "host_ns": 3100000000, "left_bytes": 0, "why": None}, process
+                   "host_ns": 3100000000, "left_bytes": 0, "beside_bytes": None, "why": None}, process
 PY
 # what is withdrawn is never carried out
 stopped() { # PID
