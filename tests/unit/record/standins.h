@@ -91,6 +91,12 @@ size_t vs_writer_blocks(const struct vs_writer *w, const struct vs_control_reque
 }
 #endif
 
+uint64_t vs_writer_beside(const struct vs_writer *w, char *text, size_t size)
+{
+    snprintf(text, size, "libnccl.so.2 1.00 MiB");
+    return 1 << 20;
+}
+
 int vs_writer_close(struct vs_writer *w, bool clean)
 {
     closed_clean = clean;

@@ -88,6 +88,17 @@ IN_CHILD(a_request_runs_on_a_thread_with_the_hosts_descriptors_and_is_answered)
     CHECK(calls == 2);
 }
 
+IN_CHILD(a_suspension_says_what_others_hold_and_a_resume_does_not)
+{
+    vs_suppliers.control = control;
+    struct vs_journal *j = asker();
+    settle(); /* the database is there */
+    struct vs_control_answer a = await(j, ask(j, (struct vs_control_request){.kind = VS_CONTROL_SUSPEND}));
+    CHECK(a.beside_bytes == 1 << 20 && !strcmp(a.beside, "libnccl.so.2 1.00 MiB"));
+    a = await(j, ask(j, (struct vs_control_request){.kind = VS_CONTROL_RESUME}));
+    CHECK(a.beside_bytes == 0 && !*a.beside);
+}
+
 IN_CHILD(a_recording_that_takes_no_samples_can_be_asked_too)
 {
     set_options("VRAMSCOPE_SAMPLE_MS=0");
