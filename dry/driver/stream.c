@@ -279,7 +279,7 @@ SIM_TWINS(cuEventRecord, cuEventRecord_ptsz, (CUevent event, CUstream stream), s
 SIM_TWINS(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz,
           (CUevent event, CUstream stream, unsigned int flags), stream, RECORD_WITH)
 
-/* A capture in the context would be spoilt by it; this driver refuses and leaves the capture as it is. */
+/* Refused while a stream of the context is captured, and spoils the capture. */
 CUresult cuCtxRecordEvent(CUcontext context, CUevent handle)
 {
     SIM_CALL(SIM_CONTEXT);
@@ -287,10 +287,11 @@ CUresult cuCtxRecordEvent(CUcontext context, CUevent handle)
     const struct event *event = event_of(handle);
     if (!of || !event || event->owner != of)
         return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = CUDA_SUCCESS;
     for (const struct stream *s = streams; s; s = s->next)
         if (s->owner == of && sim_capturing((CUstream)(void *)s))
-            return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    return record(handle, NULL);
+            result = sim_capture_invalidate((CUstream)(void *)s, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    return result == CUDA_SUCCESS ? record(handle, NULL) : result;
 }
 
 static bool is_reached(const struct event *event)

@@ -4,6 +4,7 @@
  *
  *      cycles N      suspends itself N times; each way in which work can need the memory brings it back once;
  *                    what is away cannot be read; afterwards the process holds no more than before
+ *      captures N    suspends itself N times while a thread captures streams
  *      hold          works when it is told so, a line each on its standard input: is suspended from outside
  *      exported      a block is exported to another process
  *      faults N      the driver fails one call of the N cycles: what is refused is whole, and can be tried
@@ -214,6 +215,43 @@ static void held(size_t *files, size_t *mappings)
     fclose(f);
 }
 
+/* Captures all the while: none is spoilt by what another thread does. */
+static _Atomic int captured;
+static _Atomic bool enough;
+
+static void *capture(void *context)
+{
+    CUstream own;
+    CUgraph made;
+    OK(cuCtxSetCurrent(context));
+    OK(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+    while (!enough) {
+        OK(cuStreamBeginCapture(own, CU_STREAM_CAPTURE_MODE_RELAXED));
+        OK(cuStreamEndCapture(own, &made));
+        OK(cuGraphDestroy(made));
+        captured++;
+    }
+    return NULL;
+}
+
+static void captures(int n)
+{
+    CUcontext context;
+    pthread_t thread;
+    OK(cuCtxGetCurrent(&context));
+    CHECK(pthread_create(&thread, NULL, capture, context) == 0);
+    for (int i = 0; i < n; i++) {
+        int before = captured;
+        IS(vramscope_suspend(why, sizeof why), 0);
+        by_resume();
+        while (captured == before)
+            sched_yield();
+    }
+    enough = true;
+    pthread_join(thread, NULL);
+    check_all();
+}
+
 static void cycles(int n)
 {
     static void (*const ways[])(void) = {by_resume, by_copy, by_graph,       by_malloc,
@@ -314,6 +352,8 @@ int main(int argc, char **argv)
     start();
     if (!strcmp(argv[1], "cycles"))
         cycles(atoi(argv[2]));
+    else if (!strcmp(argv[1], "captures"))
+        captures(atoi(argv[2]));
     else if (!strcmp(argv[1], "hold"))
         hold();
     else if (!strcmp(argv[1], "faults"))

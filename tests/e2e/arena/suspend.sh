@@ -18,6 +18,11 @@ for views in VRAMSCOPE_ARENA_VIEWS=off VRAMSCOPE_ACCESS=on VRAMSCOPE_ARENA_FREE=
     [ $status = 0 ] || fail "cycles, $views: status $status"
 done
 
+# beside captures of another thread
+shim_env=("${arena[@]}")
+shimmed "$tests/prog_cycles" captures 24
+[ $status = 0 ] || fail "captures: status $status"
+
 # ---- what cannot be suspended, by name, and nothing moves ----
 refused() { # PART ENVIRONMENT... SENTENCE
     shim_env=("${@:2:$#-2}")
