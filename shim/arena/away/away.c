@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "core/clock.h"
 #include "core/fork.h"
 #include "core/log.h"
 #include "gate.h"
@@ -28,14 +29,17 @@ static bool is_ours(void)
 /* ---- the end of the process ----
  *
  * Exit handlers may need what is held: it comes back for them if it can, and otherwise their calls fail as
- * they do once the driver has ended.  Other threads wait until they are gone.  A handler of ours is
- * registered while something is held, so that it runs before those of the program that were there. */
+ * they do once the driver has ended.  Other threads wait on, and are soon gone; where they are not, a handler
+ * may be waiting for them, and they get the same.  A handler of ours is registered while something is held,
+ * so that it runs before those of the program that were there. */
 
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
 extern void __cxa_finalize(void *dso);
 
-static _Atomic bool registered; /* its address names our handler, too */
-static __thread enum { STAYS, LEAVES, LEAVES_WITHOUT } thread_now __attribute__((tls_model("initial-exec")));
+static _Atomic bool registered;     /* its address names our handler, too */
+static _Atomic uint64_t leaving_ns; /* since when the process ends; 0: it does not */
+static _Atomic bool lost;           /* what is held did not come back then */
+static __thread bool leaves __attribute__((tls_model("initial-exec"))); /* this thread ends the process */
 
 static bool is_held(void)
 {
@@ -45,8 +49,10 @@ static bool is_held(void)
 /* Taking the handler off calls it as well. */
 static void note_exit(void *unused)
 {
-    if (atomic_load(&registered))
-        thread_now = LEAVES;
+    if (!atomic_load(&registered))
+        return;
+    leaves = true;
+    atomic_store(&leaving_ns, vs_clock_ns());
 }
 
 static void watch_exit(void)
@@ -54,9 +60,18 @@ static void watch_exit(void)
     bool held = is_held();
     if (held == atomic_load(&registered))
         return;
-    atomic_store(&registered, held && __cxa_atexit(note_exit, NULL, &registered) == 0);
+    atomic_store(&registered, held);
     if (!held)
         __cxa_finalize(&registered);
+    else if (__cxa_atexit(note_exit, NULL, &registered) != 0)
+        atomic_store(&registered, false);
+}
+
+/* Whether what the calling thread needs comes back now or never. */
+static bool is_last_chance(void)
+{
+    uint64_t since = atomic_load(&leaving_ns);
+    return leaves || (since != 0 && vs_clock_ns() - since > LEAVING_NS);
 }
 
 /* ---- requests ---- */
@@ -141,21 +156,20 @@ void vs_away_told(const uint64_t *addresses, size_t count, unsigned role)
     vs_lock_give(&moving);
 }
 
-static void bring_back(void)
+/* LAST: now or never. */
+static void bring_back(bool last)
 {
     struct vs_control_answer answer = {.status = VS_CONTROL_DONE};
-    bool leaves = thread_now == LEAVES;
     vs_lock_take(&moving);
-    if (vs_suspended_some() && (leaves || !is_held())) {
-        vs_resume(leaves ? LEAVING_NS : PATIENT_NS, leaves, &answer);
+    if (vs_suspended_some() && (last ? !atomic_load(&lost) : !is_held())) {
+        vs_resume(last ? LEAVING_NS : PATIENT_NS, last, &answer);
         if (answer.status != VS_CONTROL_DONE && !vs_suspended.waiting_said)
-            vs_log("work needs what is suspended, and %s: %s",
-                   leaves ? "fails, as the process ends" : "waits", answer.text);
+            vs_log("work needs what is suspended, and %s: %s", last ? "fails, as the process ends" : "waits",
+                   answer.text);
         vs_suspended.waiting_said = answer.status != VS_CONTROL_DONE;
+        atomic_store(&lost, last && answer.status != VS_CONTROL_DONE);
     }
     vs_lock_give(&moving);
-    if (leaves && answer.status != VS_CONTROL_DONE)
-        thread_now = LEAVES_WITHOUT;
 }
 
 bool vs_away_needed(void)
@@ -165,16 +179,15 @@ bool vs_away_needed(void)
         vs_gate_turn(); /* before the look: a resume that ends in between has set the gate since */
     if (!is_ours())
         return true;
-    if (is_held() && thread_now == STAYS) {
+    bool held = is_held(), last = held && is_last_chance();
+    if (held && !last) {
         vs_gate_wait_turn(turn);
         return true;
     }
-    if (thread_now != LEAVES_WITHOUT) {
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-        bring_back();
-        pthread_setcancelstate(cancel, NULL);
-    }
-    return thread_now != LEAVES_WITHOUT;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    bring_back(last);
+    pthread_setcancelstate(cancel, NULL);
+    return !last || !atomic_load(&lost);
 }
 
 void vs_away_ask(uint64_t address)

@@ -36,8 +36,8 @@ bool vs_away_touches(uint64_t address, uint64_t size);
 /* Likewise where nobody knows what a call touches. */
 bool vs_away_unknown(void);
 /* The calling thread's work needs what is away: returns when the gate's state has changed, all having come
- * back or not.  The caller has not entered the gate, and looks again.  False: it need not, as this thread
- * ends the process and nothing comes back for it. */
+ * back or not, or after a second.  The caller has not entered the gate, and looks again.  False: it need not,
+ * as the process ends and nothing comes back for it. */
 bool vs_away_needed(void);
 
 /* Blocks of ROLE begin at ADDRESSES (park.h). */

@@ -151,7 +151,7 @@ void vs_gate_wait_turn(uint32_t turn)
 {
     int saved = errno;
     struct timespec t = {LOOK_NS / 1000000000l, 0};
-    while (vs_gate_turn() == turn && !is_parents())
+    if (vs_gate_turn() == turn && !is_parents())
         syscall(SYS_futex, &turns, FUTEX_WAIT_PRIVATE, turn, &t, NULL, 0);
     errno = saved;
 }

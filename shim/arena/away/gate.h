@@ -50,7 +50,8 @@ static inline void vs_gate_enter_at_rest(void)
     while (!vs_gate_enter() && !vs_gate_decide(vs_gate_enter_anyway() != VS_GATE_CLOSED))
         vs_gate_wait(VS_GATE_CLOSED);
 }
-/* How often a state was set so far; waits until that has changed from TURN, as above. */
+/* How often a state was set so far; waits until that has changed from TURN, as above, but a second at most.
+ */
 uint32_t vs_gate_turn(void);
 void vs_gate_wait_turn(uint32_t turn);
 /* Whether no other thread is inside.  By a thread that is, at a gate that is not open: who enters later looks

@@ -57,6 +57,11 @@ for first in "" first; do
     ends exit $first takes <<<'takes 0'
     ends exit $first copies frees copies <<<$'copies 0\nfrees 0\ncopies 0'
 done
+# a handler may wait for the thread that waits
+ends exit joins copies <<<$'joins 0\ncopies 0'
+grep -qx 'worked 0' "$run/out" || fail "the thread was left waiting"
+ends exit short joins frees <<<$'joins 0\nfrees 0'
+grep -qx 'worked 4' "$run/out" || fail "the thread was left waiting"
 # others have the device's memory: then it fails as where the driver has ended
 ends return short frees leaves <<<$'frees 0\nleaves 0'
 ends exit short frees copies takes copies <<<$'frees 0\ncopies 4\ntakes 2\ncopies 4'

@@ -7,8 +7,9 @@
  *      term           a handler of SIGTERM calls exit while main waits for its memory as well
  *      quick          _exit
  *
- * Its exit handler, which was registered last, does WHAT in turn: frees (a block), copies (reads one), takes
- * (allocates), leaves (gives its context back); late: the handler was registered first.  It says what it got.
+ * Its exit handler does WHAT in turn, and says what it got: frees (a block), copies (reads one), takes
+ * (allocates), leaves (gives its context back), joins (waits for the thread).  first: the handler was
+ * registered before CUDA began; short: others have the device's memory since.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -20,6 +21,7 @@ enum { BLOCKS = 4, BYTES = 3 * MIB };
 
 static CUdeviceptr block[BLOCKS];
 static char **whats;
+static pthread_t thread;
 
 static void say(const char *what, CUresult status)
 {
@@ -47,6 +49,8 @@ static void at_exit(void)
             say("copies", copy(1));
         else if (!strcmp(*what, "takes"))
             say("takes", cuMemAlloc(&more, MIB));
+        else if (!strcmp(*what, "joins"))
+            say("joins", (CUresult)pthread_join(thread, NULL));
         else if (!strcmp(*what, "leaves"))
             say("leaves", cuDevicePrimaryCtxReset(0));
 }
@@ -86,7 +90,6 @@ static void on_term(int signal)
 int main(int argc, char **argv)
 {
     CUcontext context;
-    pthread_t thread;
     char line[64];
     CHECK(argc >= 2);
     whats = argv + 2;
