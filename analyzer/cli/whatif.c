@@ -19,8 +19,7 @@
 static const struct option_row rows[] = {
     {"edit", 'e', "NAME=VALUE", ARG_LIST, AT(edits),
      "the program changed so; several are made one after the other"},
-    {"policy", 'p', "LIST", ARG_TEXT, AT(policy),
-     "live,torch-native,torch-expandable,arena: these alone"},
+    {"policy", 'p', "LIST", ARG_TEXT, AT(policy), "live,torch-native,torch-expandable,arena: these alone"},
     {"capacity", 'c', "SIZE", ARG_TEXT, AT(capacity), "what the allocator can have, such as 80GiB"},
     {"batch", 0, "LIST", ARG_TEXT, AT(sizes.batch),
      "from several recordings: at these batches, 1..64 (doubled), 1,2,3 or 4"},

@@ -28,9 +28,9 @@ static bool is_ours(void)
 
 /* ---- the end of the process ----
  *
- * Exit handlers may need what is held: it comes back for them if it can, and otherwise their calls fail as
- * they do once the driver has ended.  Other threads wait on, and are soon gone; where they are not, a handler
- * may be waiting for them, and they get the same.  A handler of ours is registered while something is held,
+ * Exit handlers may need what is suspended: it comes back for them if it can, and otherwise their calls fail
+ * as they do once the driver has ended.  Other threads wait on, and are soon gone; where they are not, a
+ * handler may be waiting for them, and they get the same.  A handler of ours is registered with a suspension,
  * so that it runs before those of the program that were there. */
 
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
@@ -38,7 +38,7 @@ extern void __cxa_finalize(void *dso);
 
 static _Atomic bool registered;     /* its address names our handler, too */
 static _Atomic uint64_t leaving_ns; /* since when the process ends; 0: it does not */
-static _Atomic bool lost;           /* what is held did not come back then */
+static _Atomic bool lost;           /* what is suspended did not come back then */
 static __thread bool leaves __attribute__((tls_model("initial-exec"))); /* this thread ends the process */
 
 static bool is_held(void)
@@ -57,11 +57,11 @@ static void note_exit(void *unused)
 
 static void watch_exit(void)
 {
-    bool held = is_held();
-    if (held == atomic_load(&registered))
+    bool some = vs_suspended_some();
+    if (some == atomic_load(&registered))
         return;
-    atomic_store(&registered, held);
-    if (!held)
+    atomic_store(&registered, some);
+    if (!some)
         __cxa_finalize(&registered);
     else if (__cxa_atexit(note_exit, NULL, &registered) != 0)
         atomic_store(&registered, false);
@@ -179,8 +179,8 @@ bool vs_away_needed(void)
         vs_gate_turn(); /* before the look: a resume that ends in between has set the gate since */
     if (!is_ours())
         return true;
-    bool held = is_held(), last = held && is_last_chance();
-    if (held && !last) {
+    bool last = vs_suspended_some() && is_last_chance();
+    if (is_held() && !last) {
         vs_gate_wait_turn(turn);
         return true;
     }

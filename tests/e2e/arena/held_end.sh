@@ -67,6 +67,15 @@ ends return short frees leaves <<<$'frees 0\nleaves 0'
 ends exit short frees copies takes copies <<<$'frees 0\ncopies 4\ntakes 2\ncopies 4'
 grep -q 'work needs what is suspended, and fails, as the process ends: device 0 lacks' "$run/err" || fail "not a word of it"
 
+# likewise where it had suspended itself
+shim_env=(VRAMSCOPE_ALLOCATOR=arena)
+for want in 'copies 0' 'short copies 4'; do
+    # shellcheck disable=SC2086
+    shimmed "$tests/prog_held" itself ${want% *}
+    [ $status = 7 ] && grep -qx "${want#short }" "$run/out" || fail "suspended by itself, $want: status $status"
+    expect_clean
+done
+
 # SIGTERM while main waits as well: a handler that exits; none
 suspended term copies
 echo end >&"$in"

@@ -6,6 +6,7 @@
  *      exit, return   main does so
  *      term           a handler of SIGTERM calls exit while main waits for its memory as well
  *      quick          _exit
+ *      itself         exit; it suspends itself, and has no such thread
  *
  * Its exit handler does WHAT in turn, and says what it got: frees (a block), copies (reads one), takes
  * (allocates), leaves (gives its context back), joins (waits for the thread).  first: the handler was
@@ -16,6 +17,7 @@
 #include <signal.h>
 
 #include "prog.h"
+#include "vramscope.h"
 
 enum { BLOCKS = 4, BYTES = 3 * MIB };
 
@@ -105,6 +107,12 @@ int main(int argc, char **argv)
         atexit(at_exit);
     if (!strcmp(argv[1], "term"))
         signal(SIGTERM, on_term);
+    if (!strcmp(argv[1], "itself")) {
+        IS(vramscope_suspend(NULL, 0), 0);
+        if (has("short"))
+            take_the_rest();
+        exit(7);
+    }
     say("ready", 0);
     CHECK(fgets(line, sizeof line, stdin)); /* it is suspended */
     OK(cuCtxGetCurrent(&context));
