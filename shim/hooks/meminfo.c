@@ -19,8 +19,6 @@
 #include "sample/sampler.h"
 #include "trace/journal/journal.h"
 
-#define STEADY_MOST 20 /* questions until a first context's figure does not change any more */
-
 struct meminfo {
     size_t free, total;
 };
@@ -232,8 +230,8 @@ static const struct timespec moment = {0, 1000000};
 static uint64_t steady_figure(int device)
 {
     struct vs_used used;
-    uint64_t bytes = VS_BYTES_UNKNOWN, before;
-    for (int asked = 0; asked < STEADY_MOST; asked++) {
+    uint64_t bytes = VS_BYTES_UNKNOWN, before, until = vs_clock_ns() + VS_QUERY_FIRST_MS * UINT64_C(1000000);
+    for (int asked = 0; asked < 2 || vs_clock_ns() < until; asked++) {
         before = bytes;
         bytes = vs_used_first(device, &used) ? used.process : VS_BYTES_UNKNOWN;
         if (bytes == VS_BYTES_UNKNOWN || bytes == before)
