@@ -29,7 +29,9 @@ SIMCUDA_NVML=crowd limited 1GiB graph 1024
 ! grep -v simcuda: "$run/err" || fail "said without need"
 
 # NVML has a new context's memory after a moment: it is the context's all the same, and nobody's else (unknown: on a machine where the moment took long)
-SIMCUDA_NVML=late SIMCUDA_CONTEXT_BYTES=514MiB limited 1GiB alloc 1024
+db=$run/late.db
+SIMCUDA_NVML=late SIMCUDA_CONTEXT_BYTES=514MiB "$BUILD/bin/vramscope" run -q -o "$db" --simulated --limit=2GiB -- "$tests/prog_linked" >"$run/out" 2>"$run/err" ||
+    fail "prog_linked under a limit"
 expect_sql "SELECT ifnull(size_bytes, 514 << 20) FROM event WHERE op = 'context_create'" $((514 << 20))
 "$BUILD/bin/vramscope" report --all "$db" >"$run/out"
 ! grep UNSEEN "$run/out" || fail "the context is told as unseen"
