@@ -10,6 +10,7 @@
 #include "core/fork.h"
 #include "core/log.h"
 #include "gate.h"
+#include "hooks/driver.h"
 #include "hooks/given.h"
 #include "park.h"
 #include "suspend.h"
@@ -156,10 +157,20 @@ void vs_away_told(const uint64_t *addresses, size_t count, unsigned role)
     vs_lock_give(&moving);
 }
 
+static bool has_driver_ended(void)
+{
+    CUcontext context;
+    return vs_drv_cuCtxGetCurrent(&context) == CUDA_ERROR_DEINITIALIZED;
+}
+
 /* LAST: now or never. */
 static void bring_back(bool last)
 {
     struct vs_control_answer answer = {.status = VS_CONTROL_DONE};
+    if (last && has_driver_ended()) {
+        atomic_store(&lost, true);
+        return;
+    }
     vs_lock_take(&moving);
     if (vs_suspended_some() && (last ? !atomic_load(&lost) : !is_held())) {
         vs_resume(last ? LEAVING_NS : PATIENT_NS, last, &answer);

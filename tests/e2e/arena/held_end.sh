@@ -57,6 +57,11 @@ for first in "" first; do
     ends exit $first takes <<<'takes 0'
     ends exit $first copies frees copies <<<$'copies 0\nfrees 0\ncopies 0'
 done
+# the driver's own handler came before
+export SIMCUDA_SHUTDOWN=1
+ends exit first copies frees <<<$'copies 4\nfrees 4'
+! grep vramscope: "$run/err" || fail "said without need"
+unset SIMCUDA_SHUTDOWN
 # a handler may wait for the thread that waits
 ends exit joins copies <<<$'joins 0\ncopies 0'
 grep -qx 'worked 0' "$run/out" || fail "the thread was left waiting"
