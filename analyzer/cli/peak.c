@@ -8,6 +8,8 @@
 #include "base/units.h"
 #include "peak_page.h"
 
+#include <stdlib.h>
+
 static const struct option_row rows[] = {
     {"by", 0, "line|layer|role|tensor|phase|category|library|stack|capture", ARG_INDEX, AT(only),
      "this question alone (default: all of them)"},
@@ -54,10 +56,15 @@ static void show_oom(const struct oom_report *oom, struct trace *t, const struct
                               .live_count = oom->live_count,
                               .held_bytes = oom->live_bytes};
     struct peak_page p = {.t = t, .o = o, .d = &d, .oom = oom};
+    if (lead->away > 0 && trace_away_parts(t, lead->device, lead->seq, &d.away_parts, &d.away_part_count))
+        d.away_part_count = 0;
+    d.away_most_parts = d.away_parts;
+    d.away_most_count = d.away_part_count;
     if (j)
         peak_json(&p, j);
     else
         peak_text(&p);
+    free(d.away_parts);
 }
 
 static int at_oom(struct trace *t, int64_t role, const struct options *o, struct json *j)

@@ -75,13 +75,17 @@ static int put_aways(struct perfetto *w, const struct perfetto_device *d)
     uint64_t track = 0;
     if (trace_aways(w->t, d->device, &aways, &n))
         return -1;
+    char *words = trace_away_always(w->t, d->device),
+         *name = words ? xformat("on the host (%s)", words) : xstrdup("on the host");
     for (size_t i = 0; i < n; i++) {
         if (aways[i].t < w->o->from || aways[i].t > w->o->to)
             continue;
         if (!track)
-            track = perfetto_track(w, d->group, "on the host", PERFETTO_COUNTER);
+            track = perfetto_track(w, d->group, name, PERFETTO_COUNTER);
         perfetto_counter(w, aways[i].t, track, aways[i].bytes);
     }
+    free(words);
+    free(name);
     free(aways);
     return 0;
 }

@@ -122,10 +122,12 @@ static void add_curves(struct legend *l, const struct picture *p)
         if (picture_ranges(p))
             add_box(l, "range_fill", "allocated_line", "its range in a pixel");
     }
-    if (picture_any_away(p))
-        legend_add(l, "on the host",
+    char *away = picture_away(p);
+    if (away)
+        legend_add(l, away,
                    "boxes fs transparent pattern 5 border lc rgb \"" SCRIPT_AWAY "\" lc rgb \"" SCRIPT_AWAY
                    "\"");
+    free(away);
     add_box(l, "reserved_fill", "reserved_line", "reserved");
     if (picture_folded(p))
         legend_add(l, "folded: least to greatest",

@@ -43,6 +43,8 @@ static int load_columns(struct picture *p, struct trace *t, int64_t device, size
         trace_curve(t, device, p->from, panel->columns.to, coarse, &before, columns_add, &panel->columns);
     if (!result)
         columns_finish(&panel->columns, &before);
+    if (!result && columns_any_away(&panel->columns))
+        panel->away = trace_away_always(t, device);
     return result;
 }
 
@@ -242,6 +244,7 @@ void picture_free(struct picture *p)
 {
     for (size_t i = 0; i < p->panel_count; i++) {
         free(p->panels[i].title);
+        free(p->panels[i].away);
         free(p->panels[i].bands);
         free(p->panels[i].samples);
         free(p->panels[i].ooms);
@@ -293,12 +296,20 @@ bool picture_folded(const struct picture *p)
     return false;
 }
 
-bool picture_any_away(const struct picture *p)
+char *picture_away(const struct picture *p)
 {
-    for (size_t i = 0; i < p->panel_count; i++)
-        if (columns_any_away(&p->panels[i].columns))
-            return true;
-    return false;
+    const struct panel *first = NULL;
+    bool same = true;
+    for (size_t i = 0; i < p->panel_count; i++) {
+        const struct panel *q = &p->panels[i];
+        if (!columns_any_away(&q->columns))
+            continue;
+        first = first ? first : q;
+        same = same && q->away && first->away && !strcmp(q->away, first->away);
+    }
+    if (!first)
+        return NULL;
+    return same && *first->away ? xformat("on the host (%s)", first->away) : xstrdup("on the host");
 }
 
 #define SEEN 3 /* columns beside each other: less is the side of a step */

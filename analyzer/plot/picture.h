@@ -22,6 +22,7 @@ struct panel {
     int64_t device;
     size_t run; /* index into picture.runs, if runs are overlaid */
     struct columns columns;
+    char *away;                     /* what was away is, in words; NULL: at times other things */
     struct composition composition; /* what allocated was made of; no groups: not shown */
     struct band *bands;             /* phase = index into picture.phases */
     size_t band_count;
@@ -109,8 +110,9 @@ struct axis_unit picture_byte_unit(int64_t bytes);
 int64_t panel_top(const struct panel *p);
 /* Whether a panel shows a folded stretch wider than a column. */
 bool picture_folded(const struct picture *p);
-/* Whether a panel shows memory that was away. */
-bool picture_any_away(const struct picture *p);
+/* "on the host (optimizer state, parked)", where a panel shows memory that was away; NULL: none does.  The
+ * caller frees it. */
+char *picture_away(const struct picture *p);
 /* Whether in some column the least and the greatest allocated differ by enough to be seen. */
 bool picture_ranges(const struct picture *p);
 /* Whether group I of the composition is in any panel. */

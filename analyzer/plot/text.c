@@ -192,9 +192,10 @@ static void draw_panel(const struct picture *p, const struct panel *q, size_t he
 
 static void draw_legend(const struct picture *p, const char *letters, bool color, FILE *out)
 {
-    fprintf(out, "%*s█ allocated%s  ░ reserved%s", TEXT_AXIS, "",
-            picture_any_away(p) ? "  ▒ on the host" : "",
+    char *away = picture_away(p);
+    fprintf(out, "%*s█ allocated%s%s  ░ reserved%s", TEXT_AXIS, "", away ? "  ▒ " : "", away ? away : "",
             picture_folded(p) ? "  ▓ folded: least to greatest" : "");
+    free(away);
     for (size_t i = 1; i < p->phase_count; i++) {
         if (!p->phases[i].ns)
             continue;

@@ -35,6 +35,29 @@ int64_t trace_aways_at(const struct trace_away *aways, size_t n, int64_t t);
 int64_t trace_away_after(struct trace *t, int64_t device, int64_t seq);
 int64_t trace_away_most(struct trace *t, int64_t device);
 
+/* What of it is on the host for the same reason and has the same role. */
+struct trace_away_part {
+    const char *role; /* NULL: unknown */
+    const char *why;  /* "parked", "suspended", "spilled" */
+    bool all;         /* all that the arena has given: then it is the only one */
+    int64_t bytes;    /* of the blocks alone, without the rest of their chunks */
+};
+typedef void trace_away_visit(void *context, size_t i, const struct trace_away_part *parts, size_t n);
+/* After each of the COUNT events SEQS, which are in order: the I-th and its parts, the most bytes first. */
+int trace_each_away(struct trace *t, int64_t device, const int64_t *seqs, size_t count,
+                    trace_away_visit *visit, void *context);
+/* "optimizer state, parked; activation, spilled", WITH bytes where there are several; "" of none.  The caller
+ * frees it. */
+enum trace_away_bytes { AWAY_WORDS, AWAY_BYTES, AWAY_EXACT };
+char *trace_away_words(const struct trace_away_part *parts, size_t n, enum trace_away_bytes with);
+/* After event SEQ; the caller frees it. */
+int trace_away_parts(struct trace *t, int64_t device, int64_t seq, struct trace_away_part **out, size_t *n);
+/* Those words, where they are the same at all times at which anything was away; else NULL.  The caller frees
+ * it. */
+char *trace_away_always(struct trace *t, int64_t device);
+/* The event after which most was away; 0: nothing ever was. */
+int64_t trace_away_most_seq(struct trace *t, int64_t device);
+
 struct trace_total { /* of a device after an event */
     int64_t seq, t, allocated;
 };

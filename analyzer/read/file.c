@@ -235,13 +235,15 @@ static int check_tables(struct trace *t)
     return name ? -1 : 0;
 }
 
-/* A table that came later than some files: there it is one without rows. */
+/* Tables that came later than some files: there they are without rows. */
 static int stand_in(struct trace *t)
 {
-    if (trace_sql_one(t, "SELECT count(*) FROM main.sqlite_master WHERE name = 'away'", 0) != 0)
+    if (trace_sql_one(t, "SELECT count(*) FROM main.sqlite_master WHERE name = 'away_block'", 0) != 0)
         return 0;
-    return trace_sql_run(
-        t, "CREATE TEMP TABLE away(seq INTEGER PRIMARY KEY, t_ns INT, device INT, away_bytes INT)");
+    return trace_sql_run(t, "CREATE TEMP TABLE away(seq INTEGER PRIMARY KEY, t_ns INT, device INT, "
+                            "away_bytes INT);"
+                            "CREATE TEMP TABLE away_block(seq INTEGER PRIMARY KEY, t_ns INT, device INT, "
+                            "alloc_seq INT, away_bytes INT, why TEXT, out_bytes INT, back_bytes INT)");
 }
 
 /* This program's own views over the file's tables are temporary views, which SQLite finds before the file's.

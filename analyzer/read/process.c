@@ -31,6 +31,7 @@ static const struct part parts[] = {
     {"moment", NULL},
     {"sample", NULL},
     {"away", "seq"},
+    {"away_block", "seq"},
     {"pool_use", NULL},
     {"arena_sample", NULL},
     {"upper_bound", NULL},
@@ -79,7 +80,7 @@ static int select_process(struct trace *t, int64_t process)
     int result = view(t, "process", "*", id) || view(t, "mark", "*", id) || view(t, "meta", "*", facts);
     bool no_away = trace_sql_one(t, "SELECT count(*) FROM temp.sqlite_master WHERE name = 'away'", 0) > 0;
     for (size_t i = 0; !result && i < sizeof parts / sizeof *parts; i++)
-        result = no_away && strcmp(parts[i].table, "away") == 0 ? 0 : select_part(t, &parts[i], process);
+        result = no_away && strncmp(parts[i].table, "away", 4) == 0 ? 0 : select_part(t, &parts[i], process);
     free(id);
     free(facts);
     return result ? -1 : 0;

@@ -286,28 +286,50 @@ static int write_samples(struct view_part *p, struct trace *t, int64_t device)
 }
 
 /* What of allocated was on the host, from when on; of many changes in a row the greatest. */
+struct aways {
+    struct json *j;
+    const struct trace_away *at;
+    size_t n, each;
+    size_t most; /* of those that are written together, the one with the most */
+};
+
+static void write_away(void *context, size_t i, const struct trace_away_part *parts, size_t n)
+{
+    struct aways *a = context;
+    size_t first = i - i % a->each;
+    if (i == first)
+        for (size_t k = a->most = i; k < a->n && k < i + a->each; k++)
+            a->most = a->at[k].bytes > a->at[a->most].bytes ? k : a->most;
+    if (i != a->most)
+        return;
+    char *words = trace_away_words(parts, n, AWAY_WORDS);
+    json_begin(a->j, NULL, '[');
+    json_int(a->j, NULL, a->at[first].t);
+    json_int(a->j, NULL, a->at[i].bytes);
+    if (*words)
+        json_text(a->j, NULL, words);
+    json_end(a->j);
+    free(words);
+}
+
 static int write_aways(struct view_part *p, struct trace *t, int64_t device)
 {
     struct trace_away *aways;
     size_t n;
     if (trace_aways(t, device, &aways, &n))
         return -1;
-    size_t each = n / AWAYS + 1;
+    struct aways a = {.j = p->head, .at = aways, .n = n, .each = n / AWAYS + 1};
+    int64_t *seqs = xrealloc(NULL, (n + 1) * sizeof *seqs);
+    for (size_t i = 0; i < n; i++)
+        seqs[i] = aways[i].seq;
     if (n)
         json_begin(p->head, "aways", '[');
-    for (size_t i = 0; i < n; i += each) {
-        int64_t most = 0;
-        for (size_t k = i; k < n && k < i + each; k++)
-            most = aways[k].bytes > most ? aways[k].bytes : most;
-        json_begin(p->head, NULL, '[');
-        json_int(p->head, NULL, aways[i].t);
-        json_int(p->head, NULL, most);
-        json_end(p->head);
-    }
+    int result = trace_each_away(t, device, seqs, n, write_away, &a);
     if (n)
         json_end(p->head);
+    free(seqs);
     free(aways);
-    return 0;
+    return result;
 }
 
 /* The run ended when the last of N was refused: where the report begins with it, the page does. */

@@ -195,6 +195,20 @@ void vs_provided_changed(int device)
     errno = kept;
 }
 
+void vs_provided_moved(int device, CUdeviceptr address, uint64_t bytes, enum vs_away_why why)
+{
+    struct vs_event event = {.op = VS_OP_BLOCK_AWAY,
+                             .space = VS_SPACE_ARENA,
+                             .device = (int8_t)device,
+                             .address = address,
+                             .size = bytes,
+                             .arg0 = why};
+    int kept = errno;
+    if (vs_record_enabled())
+        vs_record(&event);
+    errno = kept;
+}
+
 /* May be called by a signal handler that interrupted this very thread within a lock: not where one
  * is held. */
 void vs_provided_last(void)

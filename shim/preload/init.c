@@ -145,10 +145,13 @@ const struct vs_provider *vs_arena_provider(bool serves)
 
 static const struct vs_provider *provider; /* NULL: this build has none */
 
+/* On a thread of ours: what it does to the program's memory is recorded as if the program did. */
 static void control(const struct vs_control_request *request, const struct vs_control_block *blocks,
                     size_t count, struct vs_control_answer *answer)
 {
+    vs_record_leave_internal();
     provider->carry_out(request, blocks, count, true, answer);
+    vs_record_enter_internal();
 }
 
 static void install_provider(void)

@@ -129,5 +129,8 @@ void vs_provided_refused(const struct vs_given *g, uint64_t size, CUresult statu
  * Records it.  Any thread, of the program's or of ours, inside a hooked call or not, but never inside the
  * provider.  If the provider could not say now, the device's next request records the change. */
 void vs_provided_changed(int device);
+/* Of the block at ADDRESS (0: of all blocks on DEVICE), BYTES are on the host from here on.  Records it.  Any
+ * thread, also inside the provider. */
+void vs_provided_moved(int device, CUdeviceptr address, uint64_t bytes, enum vs_away_why why);
 
 #endif

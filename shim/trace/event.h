@@ -128,6 +128,9 @@ enum vs_driver { VS_DRIVER_REAL, VS_DRIVER_SIMULATED, VS_DRIVER_DRY };
     /* PyTorch's record_stream: a stream other than its own uses the block, whose free will wait for it.     \
      * address, arg0 = that stream's number */                                                               \
     X(44, BLOCK_SHARED, "block_shared")                                                                      \
+    /* of the arena's block at address, size bytes are on the host from here on (0: it is back), for the     \
+     * reason arg0 (enum vs_away_why).  address 0: of all its blocks on the device */                        \
+    X(45, BLOCK_AWAY, "block_away")                                                                          \
     /* made by the ledger only: a direct driver allocation turned out to be managed; address, size */        \
     X(50, RECLASSIFY, "reclassify")                                                                          \
     /* made by the ledger only: physical VMM memory went away because its last mapping did (an unmap may end \
@@ -254,6 +257,9 @@ enum vs_sample_source {
                           free bytes.  It belongs to that out-of-memory, not to the curve */
     VS_SAMPLE_OOM_PROCESS = 5 /* NVML's figure for this pid, queried right after VS_SAMPLE_OOM */
 };
+
+/* Why a block is on the host.  Part of the format. */
+enum vs_away_why { VS_AWAY_PARKED = 1, VS_AWAY_SUSPENDED = 2, VS_AWAY_SPILLED = 3 };
 
 enum vs_context_kind { VS_CONTEXT_PRIMARY = 1, VS_CONTEXT_CREATED = 2, VS_CONTEXT_GREEN = 3 };
 

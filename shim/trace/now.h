@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "roles.h"
+
 #define VS_NOW_DEVICES 16 /* the first ones in use */
 #define VS_NOW_RANGES  24 /* the latest opened of those that are open */
 
@@ -17,8 +19,10 @@ struct vs_now_device {
     int32_t ordinal;
     uint32_t flags; /* VS_NOW_* */
     uint64_t allocated, reserved, peak_allocated, peak_reserved;
-    uint64_t away;         /* of allocated: on the host, and not in reserved */
-    int64_t peak_t;        /* of allocated */
+    uint64_t away;                        /* of allocated: on the host, and not in reserved */
+    uint64_t away_of[VS_FRAMEWORK_ROLES]; /* the blocks' own bytes, by what a framework says: enum vs_role; 0:
+                                             of others */
+    int64_t peak_t;                       /* of allocated */
     uint64_t process_used; /* the driver's last figures: of this process, of the whole device */
     uint64_t device_used;
     int64_t process_used_t; /* 0: there is none */

@@ -32,6 +32,7 @@
 --                  stream: of a graph_node the graph (or the captured stream), of context_create and context_destroy the kind
 --                  (1 primary, 2 created, 3 green), of module_load the bytes of the image, of limit the new value, of overhead
 --                  what took it, of bind and unbind where in the object, of block_deferred the CUDA event that the block waits for, of block_shared (record_stream) the number of the stream that uses the block too, of
+--                  block_away why (1 parked, 2 suspended, 3 spilled), of
 --                  pool_begin 0 where it is of its thread's requests, else twice the number of the stream that is captured, and 1
 --   framework_bytes, direct_bytes   the device's totals after the event: what a framework's allocator has given out, and
 --                  driver allocations that no such allocator carves up
@@ -129,7 +130,7 @@ CREATE TABLE ev(
   stack INT,       -- stack.id, 0 none
   mate INT,        -- free, phys_release, phys_freed, free_missed, context_freed: seq of the allocation (0: not seen); map, bind, unbind, phys_retain: seq of the phys_create
                    -- (phys_retain of an import: of its alloc); context_destroy, module_unload: seq of what made it; limit, overhead: 1 = the figure fell by size;
-                   -- free_failed: seq of the free; reclassify: seq of the allocation
+                   -- free_failed: seq of the free; reclassify, block_away: seq of the allocation
   framework INT,   -- x512: the device's totals after the event
   direct INT,      -- x512
   reserved INT     -- x2m
@@ -371,6 +372,10 @@ CREATE TABLE pool_use(process INT, t_ns INT, device INT,
 -- allocated and not of reserved.  A row for each change; no row: nothing ever was.  Of a folded stretch those rows stay that held at peaks, at
 -- out-of-memory and at the moments of its rows of table zone, with the greatest and the last
 CREATE TABLE away(seq INTEGER PRIMARY KEY, t_ns INT, device INT, away_bytes INT);
+-- which blocks these were: of allocation alloc_seq (0: of all the arena's blocks together) so many bytes were on the host from event seq on (0: none any more), and why: 'parked',
+-- 'suspended' or 'spilled'.  out_bytes, back_bytes: of all blocks of the device, what went there, and what came back or was freed there, so far.  Without the rest of the chunks in which
+-- they lie, which away counts.  Of a folded stretch those rows stay that hold of a block at its end, when most was away, at peaks and at out-of-memory
+CREATE TABLE away_block(seq INTEGER PRIMARY KEY, t_ns INT, device INT, alloc_seq INT, away_bytes INT, why TEXT, out_bytes INT, back_bytes INT);
 -- VRAMSCOPE_ALLOCATOR=arena: what the arena of a device had done since it was made, and what it was like, at moments: each of its threads
 -- takes a sample every 1/32 of its requests (4 at least, 4096 at most), and there is one at the exit and at the arena's end.  See view arena
 CREATE TABLE arena_sample(process INT, device INT,

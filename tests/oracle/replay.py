@@ -10,17 +10,18 @@ from types import SimpleNamespace
 ALLOC, FREE, FREE_FAILED, PHYS_CREATE, RETAIN, RELEASE, MAP, UNMAP, VA_RESERVE, VA_FREE = range(1, 11)
 POOL_RESERVED, GRAPH_NODE, BIND, UNBIND, CONTEXT, CONTEXT_END, MODULE, MODULE_END = 12, 13, 14, 15, 16, 17, 18, 19
 BLOCK, UNBLOCK, OOM, LIMIT, OVERHEAD, ARENA_RESERVED = 20, 21, 22, 23, 24, 25
-PUSH, POP, MARKED, STEP, SAMPLE = 30, 31, 32, 33, 40
+PUSH, POP, MARKED, STEP, SAMPLE, AWAY = 30, 31, 32, 33, 40, 45
 RECLASSIFY, PHYS_FREED, MISSED, CONTEXT_FREED = 50, 51, 52, 53
 DEVICE, POOL, HOST_VMM, IMPORTED, ARRAY, GRAPH, MULTICAST, ARENA = 1, 2, 6, 7, 9, 10, 11, 12
 COUNTED = (DEVICE, POOL, ARRAY, GRAPH, ARENA)
 PRIMARY = 1
 OUTSIDE = {3: "managed", 4: "pinned", 5: "registered", 6: "host_vmm", 7: "imported"}
 MATED = {FREE, FREE_FAILED, RETAIN, RELEASE, MAP, BIND, UNBIND, CONTEXT_END, MODULE_END, UNBLOCK, RECLASSIFY, PHYS_FREED, MISSED,
-         CONTEXT_FREED}
+         CONTEXT_FREED, AWAY}
 FAILING = {ALLOC, FREE_FAILED, PHYS_CREATE, RETAIN, MAP, VA_RESERVE, 11, GRAPH_NODE, BIND, CONTEXT, MODULE, LIMIT, OVERHEAD}
 STREAMED = {27, 38, 44, ALLOC, FREE, GRAPH_NODE, BIND, UNBIND, CONTEXT, CONTEXT_END, MODULE, MODULE_END, LIMIT, OVERHEAD, CONTEXT_FREED, PHYS_FREED,
-            BLOCK, UNBLOCK}
+            BLOCK, UNBLOCK, AWAY}
+WHY_AWAY = {1: "parked", 2: "suspended", 3: "spilled"}
 SPACES = ("none", "device", "pool", "managed", "pinned", "registered", "host_vmm", "imported", "address", "array", "graph", "multicast",
           "arena")
 CURVES = ("allocated", "reserved", "framework", "direct", "managed_reserved", "unknown_use")
@@ -98,6 +99,8 @@ class Replay:
         self.open, self.stacks = {}, {}  # ranges: by id; by thread, outermost first
         self.ranges = {}
         self.aways = []                  # rows of table away
+        self.away_blocks = []            # rows of table away_block
+        self.away_of, self.moved = {}, {}  # (device, thing's seq or 0) -> bytes, why; device -> out, back
         self.after = {}                  # seq -> {device: (allocated, reserved)}
         self.amends = {}
         self.unknown = 0
@@ -145,6 +148,9 @@ class Replay:
             return
         thing.alive[-1] = (thing.alive[-1][0], e.seq)
         self.account(thing, -1)
+        there = self.away_of.pop((thing.device, thing.seq), None)
+        if there and there[0]:
+            self.put_away(e, thing.device, thing.seq, there[0], 0, there[1])
 
     # ---- rows ----
 
@@ -162,7 +168,7 @@ class Replay:
                  MODULE: self.object_made, CONTEXT_END: self.object_end, MODULE_END: self.object_end,
                  BLOCK: self.block, UNBLOCK: self.unblock, ARENA_RESERVED: self.arena, PUSH: self.push, POP: self.pop,
                  RECLASSIFY: self.reclassify, PHYS_FREED: self.freed, MISSED: self.missed, CONTEXT_FREED: self.freed,
-                 STEP: self.stepped}
+                 STEP: self.stepped, AWAY: self.away_block}
         before = 0
         for e in self.r.events:
             if e.seq != before + 1 and "thinned_from_seq" not in self.r.meta:
@@ -562,6 +568,20 @@ class Replay:
         if t.away != e.address:
             self.aways.append((e.seq, e.t, e.device, e.address))
         t.arena_told, t.away = e.size, e.address
+
+    def put_away(self, e, device, seq, before, now, why):
+        out, back = self.moved.get(device, (0, 0))
+        self.moved[device] = out, back = out + max(now - before, 0), back + max(before - now, 0)
+        self.away_blocks.append((e.seq, e.t, device, seq, now, WHY_AWAY.get(why, "unknown"), out, back))
+
+    def away_block(self, e):
+        things = [t for t in (self.blocks.get(e.address), self.memory.get(e.address)) if t and t.space == ARENA]
+        seq, device = (things[0].seq, things[0].device) if things else (0, e.device)
+        self.expect(e, "mate", seq)
+        before = self.away_of.get((device, seq), (0, 0))[0]
+        if e.size != before and (things or not e.address):
+            self.put_away(e, device, seq, before, e.size, e.stream)
+            self.away_of[device, seq] = e.size, e.stream
 
     # ---- a framework's blocks ----
 

@@ -158,12 +158,28 @@ static void lines_json(const struct device_report *d, struct json *j)
     free(held);
 }
 
+static void away_parts_json(const char *name, const struct trace_away_part *parts, size_t n, struct json *j)
+{
+    json_begin(j, name, '[');
+    for (size_t i = 0; i < n; i++) {
+        json_begin(j, NULL, '{');
+        json_text(j, "role", parts[i].role);
+        json_bool(j, "all", parts[i].all);
+        json_text(j, "why", parts[i].why);
+        json_int(j, "size_bytes", parts[i].bytes);
+        json_end(j);
+    }
+    json_end(j);
+}
+
 void report_away_json(const struct device_report *d, struct json *j)
 {
     if (d->away_most <= 0)
         return;
     json_int(j, "away_then_bytes", d->away_at_peak);
     json_int(j, "away_most_bytes", d->away_most);
+    away_parts_json("away_then", d->away_parts, d->away_part_count, j);
+    away_parts_json("away_most", d->away_most_parts, d->away_most_count, j);
 }
 
 static void peak_json(struct trace *t, const struct device_report *d, struct json *j)

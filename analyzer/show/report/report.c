@@ -222,6 +222,10 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
             d->reserved_at_peak = then.reserved;
         d->away_at_peak = then.away;
         d->away_most = trace_away_most(t, id);
+        if (d->away_most > 0 &&
+            (trace_away_parts(t, id, d->allocated->seq, &d->away_parts, &d->away_part_count) ||
+             trace_away_parts(t, id, trace_away_most_seq(t, id), &d->away_most_parts, &d->away_most_count)))
+            return -1;
         d->step_at_peak = trace_step_at(t, d->allocated->t);
         d->phase_at_peak = trace_phase_at_peak(t, id);
         if (d->reserved_at_peak != UNKNOWN && !d->allocated->at_least)
@@ -268,6 +272,8 @@ void report_free(struct report *r)
     for (size_t i = 0; i < r->device_count; i++) {
         free(r->devices[i].held);
         free(r->devices[i].live);
+        free(r->devices[i].away_parts);
+        free(r->devices[i].away_most_parts);
         free(r->devices[i].names);
         unused_free(&r->devices[i].unused);
         unused_free(&r->devices[i].unused_most);

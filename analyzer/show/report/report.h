@@ -14,6 +14,7 @@
 #include "base/args.h"
 #include "base/json.h"
 #include "oom.h"
+#include "read/curve.h"
 #include "read/trace.h"
 #include "read/living.h"
 #include "read/steps.h"
@@ -28,9 +29,11 @@ struct device_report {
     int64_t total_bytes;     /* that the process could have of the device */
     int64_t own_bytes;       /* that the device has: more, where `run --limit` was given */
     const struct trace_peak *allocated, *reserved, *framework, *direct; /* NULL = unknown */
-    int64_t reserved_at_peak;          /* when allocated was greatest; UNKNOWN if thinned */
-    int64_t unused_at_peak;            /* reserved - allocated then, but for what was away */
-    int64_t away_at_peak, away_most;   /* of allocated: on the host, at its peak and at any time */
+    int64_t reserved_at_peak;        /* when allocated was greatest; UNKNOWN if thinned */
+    int64_t unused_at_peak;          /* reserved - allocated then, but for what was away */
+    int64_t away_at_peak, away_most; /* of allocated: on the host, at its peak and at any time */
+    struct trace_away_part *away_parts, *away_most_parts; /* of these, by role */
+    size_t away_part_count, away_most_count;
     bool unused_left_out;              /* a moment of these: it would take longer than a report is to take */
     struct unused unused, unused_most; /* at the peak of allocated, and of reserved where that is another */
     int64_t step_at_peak;

@@ -240,14 +240,27 @@ char *report_nothing_words(const struct report *r, const struct device_report *d
     return xformat("%s%s", what, d->unseen > 0 || trace_whole(r->trace) ? "" : ", as far as the file goes");
 }
 
+/* " (optimizer state, parked)"; "" where nobody knows. */
+static char *away_words(const struct trace_away_part *parts, size_t n, bool exact)
+{
+    char *words = trace_away_words(parts, n, exact ? AWAY_EXACT : AWAY_BYTES),
+         *all = n ? xformat(" (%s)", words) : xstrdup("");
+    free(words);
+    return all;
+}
+
 void report_away_text(const struct device_report *d, FILE *out, bool exact)
 {
     if (d->away_most <= 0)
         return;
-    char *most =
-        d->away_most > d->away_at_peak ? xformat("; at most %s at any time", B(d->away_most)) : xstrdup("");
-    wrap_print(out, 4, 6, "of %s allocated then %s were on the host%s", B(d->allocated->bytes),
-               B(d->away_at_peak), most);
+    bool more = d->away_most > d->away_at_peak;
+    char *then = away_words(d->away_parts, d->away_part_count, exact),
+         *of_most = more ? away_words(d->away_most_parts, d->away_most_count, exact) : xstrdup(""),
+         *most = more ? xformat("; at most %s at any time", B(d->away_most)) : xstrdup("");
+    wrap_print(out, 4, 6, "of %s allocated then %s were on the host%s%s%s", B(d->allocated->bytes),
+               B(d->away_at_peak), then, most, strcmp(then, of_most) ? of_most : "");
+    free(then);
+    free(of_most);
     free(most);
 }
 

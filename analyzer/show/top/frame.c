@@ -227,36 +227,6 @@ static struct choice put_rows(struct page *p, struct top *top)
     return choice;
 }
 
-/* ---- about the chosen one ---- */
-
-static void put_details(struct page *p, const struct choice *c)
-{
-    const struct live *l = &c->process->live;
-    const struct vs_now_device *d = c->device;
-    const struct vs_device_row *device = live_device(l, d->ordinal);
-    char *path = open_ranges(l);
-    put_line(p, "");
-    put_format(p, "pid %lld%s: %s", (long long)l->pid, l->dry ? ", dry run, no GPU" : "",
-               l->command ? shown(l->command) : "unknown command");
-    put_format(p, "device %d: %s, %s; peak %s at %s", d->ordinal,
-               device ? shown(device->name) : "unknown name",
-               device ? units_bytes((int64_t)device->total_bytes, false).s : "unknown size",
-               units_bytes((int64_t)d->peak_allocated, false).s, units_time(d->peak_t).s);
-    if (l->now.steps > 0)
-        put_format(p, "step %llu under way%s%s", (unsigned long long)l->now.steps + 1, *path ? "; in " : "",
-                   path);
-    else
-        put_format(p, "no step has ended%s%s", *path ? "; in " : "", path);
-    if (d->away)
-        put_format(p, "%s of what is allocated are on the host", units_bytes((int64_t)d->away, false).s);
-    if (d->flags & VS_NOW_USE_UNKNOWN)
-        put_line(p, "a library's pool does not report what it uses: allocated is the least that it is");
-    if (d->out_of_memory)
-        put_format(p, "OUT OF MEMORY: a framework gave up %s",
-                   units_count((int64_t)d->out_of_memory, "time").s);
-    free(path);
-}
-
 /* The bytes of TEXT that a line of WIDTH columns takes, up to a blank where it does not end there. */
 static size_t fitting(const char *text, int width)
 {
@@ -279,6 +249,55 @@ static void put_sentence(struct page *p, const char *text)
         at += n;
         at += *at == ' ';
     }
+}
+
+/* ---- about the chosen one ---- */
+
+/* Roles are what a framework says; what it says nothing of has none. */
+static void put_away(struct page *p, const struct vs_now_device *d)
+{
+    char *roles = xstrdup("");
+    for (unsigned i = 1; i < VS_FRAMEWORK_ROLES; i++) {
+        if (!d->away_of[i])
+            continue;
+        char *more = xformat("%s%s%s %s", roles, *roles ? ", " : ": ",
+                             units_bytes((int64_t)d->away_of[i], false).s, vs_role_word(i));
+        free(roles);
+        roles = more;
+    }
+    char *all =
+        xformat("%s of what is allocated are on the host%s", units_bytes((int64_t)d->away, false).s, roles);
+    put_sentence(p, all);
+    free(all);
+    free(roles);
+}
+
+static void put_details(struct page *p, const struct choice *c)
+{
+    const struct live *l = &c->process->live;
+    const struct vs_now_device *d = c->device;
+    const struct vs_device_row *device = live_device(l, d->ordinal);
+    char *path = open_ranges(l);
+    put_line(p, "");
+    put_format(p, "pid %lld%s: %s", (long long)l->pid, l->dry ? ", dry run, no GPU" : "",
+               l->command ? shown(l->command) : "unknown command");
+    put_format(p, "device %d: %s, %s; peak %s at %s", d->ordinal,
+               device ? shown(device->name) : "unknown name",
+               device ? units_bytes((int64_t)device->total_bytes, false).s : "unknown size",
+               units_bytes((int64_t)d->peak_allocated, false).s, units_time(d->peak_t).s);
+    if (l->now.steps > 0)
+        put_format(p, "step %llu under way%s%s", (unsigned long long)l->now.steps + 1, *path ? "; in " : "",
+                   path);
+    else
+        put_format(p, "no step has ended%s%s", *path ? "; in " : "", path);
+    if (d->away)
+        put_away(p, d);
+    if (d->flags & VS_NOW_USE_UNKNOWN)
+        put_line(p, "a library's pool does not report what it uses: allocated is the least that it is");
+    if (d->out_of_memory)
+        put_format(p, "OUT OF MEMORY: a framework gave up %s",
+                   units_count((int64_t)d->out_of_memory, "time").s);
+    free(path);
 }
 
 static void put_lines(struct page *p, const struct top *top)

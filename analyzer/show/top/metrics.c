@@ -23,9 +23,10 @@ static const struct {
     {"limit", "the memory of the device"},
     {"headroom", "what the device has left, by the driver's last word; absent if the driver does not say"},
     {"away", "what of allocated is on the host, and not in reserved; absent if nothing ever was"},
+    {"away_role", "the blocks of it, by the role that a framework told"},
 };
 
-enum { FAMILIES = sizeof families / sizeof *families, AWAY = FAMILIES - 1 };
+enum { FAMILIES = sizeof families / sizeof *families, AWAY_ROLE = FAMILIES - 1, AWAY = AWAY_ROLE - 1 };
 
 static void put_head(const char *name, const char *help, FILE *out)
 {
@@ -54,18 +55,31 @@ static void put_begin(const char *name, const struct live *l, int64_t device, FI
         fprintf(out, ",rank=\"%lld\"", (long long)l->rank);
 }
 
+static void put_role(const struct live *l, const struct vs_now_device *d, unsigned role, FILE *out)
+{
+    if (!d->away_of[role])
+        return;
+    put_begin("away_role", l, d->ordinal, out);
+    put_label("role", vs_role_word(role), out);
+    fprintf(out, "} %lld\n", (long long)d->away_of[role]);
+}
+
 static void put_family(const struct live *l, const struct vs_now_device *d, int family, FILE *out)
 {
     const struct vs_device_row *row = live_device(l, d->ordinal);
     bool whole;
+    for (unsigned i = 1; family == AWAY_ROLE && i < VS_FRAMEWORK_ROLES; i++)
+        put_role(l, d, i, out);
+    if (family == AWAY_ROLE)
+        return;
     int64_t left = top_headroom(l, d, &whole);
-    const int64_t values[FAMILIES] = {(int64_t)d->allocated,
-                                      (int64_t)d->reserved,
-                                      (int64_t)d->peak_allocated,
-                                      (int64_t)d->peak_reserved,
-                                      row && row->total_bytes ? (int64_t)row->total_bytes : UNKNOWN,
-                                      whole ? left : UNKNOWN,
-                                      d->flags & VS_NOW_WAS_AWAY ? (int64_t)d->away : UNKNOWN};
+    const int64_t values[AWAY_ROLE] = {(int64_t)d->allocated,
+                                       (int64_t)d->reserved,
+                                       (int64_t)d->peak_allocated,
+                                       (int64_t)d->peak_reserved,
+                                       row && row->total_bytes ? (int64_t)row->total_bytes : UNKNOWN,
+                                       whole ? left : UNKNOWN,
+                                       d->flags & VS_NOW_WAS_AWAY ? (int64_t)d->away : UNKNOWN};
     if (values[family] == UNKNOWN)
         return;
     put_begin(families[family].name, l, d->ordinal, out);
@@ -149,7 +163,7 @@ static bool any_was_away(const struct top *top)
 void top_metrics(struct top *top, FILE *out)
 {
     for (int f = 0; f < FAMILIES; f++) {
-        if (f == AWAY && !any_was_away(top))
+        if (f >= AWAY && !any_was_away(top))
             continue;
         put_head(families[f].name, families[f].help, out);
         for (size_t i = 0; i < top->count; i++)

@@ -92,7 +92,7 @@ function momentTexts(row, columns) {
   const away = awayAt(row, t);
   const step = oom && oom.step !== null ? `step ${oom.step}` : stepAt(row, t + row.owner.offset);
   return [`${what}${row.allocated.at_least ? 'at least ' : ''}${bytesText(columns.max[0])} allocated at ${timeText(t + row.owner.offset)}`,
-    [asked, step, oom && oom.phase && oom.phase !== 'none' ? `in ${oom.phase}` : '', away ? `${bytesText(away)} of it on the host` : '', `${reserved} reserved`, columns.limited && columns.events[0] > 1 ? `the greatest of ${columns.events[0]} changes in ${timeText(columns.width)}` : ''].filter(Boolean).join(' · '), row.label];
+    [asked, step, oom && oom.phase && oom.phase !== 'none' ? `in ${oom.phase}` : '', away ? `${bytesText(away)} of it on the host${awayWords(row, t) ? ` (${awayWords(row, t)})` : ''}` : '', `${reserved} reserved`, columns.limited && columns.events[0] > 1 ? `the greatest of ${columns.events[0]} changes in ${timeText(columns.width)}` : ''].filter(Boolean).join(' · '), row.label];
 }
 
 function tellMoment() {

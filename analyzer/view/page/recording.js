@@ -88,15 +88,18 @@ class Row {
   }
 }
 
-/* What of ROW's allocated is on the host, T nanoseconds into its process. */
-function awayAt(row, t) {
+/* What of ROW's allocated is on the host, T nanoseconds into its process: bytes, and which. */
+const awayAt = (row, t) => awayThen(row, t)[1];
+const awayWords = (row, t) => awayThen(row, t)[2];
+
+function awayThen(row, t) {
   const all = row.aways || [];
   let low = 0, high = all.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (all[middle][0] <= t) low = middle + 1; else high = middle;
   }
-  return low ? all[low - 1][1] : 0;
+  return low ? all[low - 1] : [0, 0];
 }
 
 const recording = { processes: [], rows: [], overlay: false };

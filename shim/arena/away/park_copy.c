@@ -4,6 +4,7 @@
 #include "park.h"
 #include "calls.h"
 #include "core/log.h"
+#include "moved.h"
 
 #define RUNS 64u /* of a block; one with more is not parked */
 
@@ -129,6 +130,8 @@ bool vs_park_out(struct vs_watched *w, char *base)
     w->parked = copy_out(w, base) == CUDA_SUCCESS && vs_arena_park(w->arena, w->address, queue_of(w->s)) == 0;
     if (!w->parked)
         vs_arena_return(w->arena, w->address);
+    else
+        vs_moved_watched(w, VS_AWAY_PARKED);
     return w->parked;
 }
 
@@ -157,6 +160,7 @@ bool vs_park_in(struct vs_watched *w, const char *base)
         return false;
     CUresult status = copy_in(w, back, base);
     w->parked = false;
+    vs_moved_watched(w, VS_AWAY_PARKED);
     w->coming = status == CUDA_SUCCESS;
     if (status != CUDA_SUCCESS) /* as the program's own next call will find */
         vs_log("park: the driver takes no copies any more (error %d)", (int)status);

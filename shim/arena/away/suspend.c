@@ -9,6 +9,7 @@
 #include "core/fork.h"
 #include "gate.h"
 #include "hooks/driver.h"
+#include "moved.h"
 #include "operands.h"
 #include "park.h"
 
@@ -177,6 +178,7 @@ static void go_on(void)
 static void note_back(struct vs_control_answer *answer)
 {
     end_store(answer);
+    vs_moved_pieces(&vs_suspended.pieces);
     vs_pieces_end(&vs_suspended.pieces);
     open_up();
 }
@@ -194,6 +196,7 @@ static bool is_reached(void)
 /* Something is away, and the gate looks at what is given to the device. */
 static void note_away(bool until_resume)
 {
+    vs_moved_pieces(&vs_suspended.pieces);
     vs_suspended.waiting_said = false;
     vs_operands_reached(is_reached());
     atomic_store_explicit(&vs_suspended.held, until_resume, memory_order_relaxed);

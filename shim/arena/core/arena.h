@@ -164,6 +164,10 @@ bool vs_arena_closed(struct vs_arena *arena); /* no lock */
 uint32_t vs_arena_all_runs(struct vs_arena *arena, uint64_t *at, uint64_t longest, struct vs_arena_run *runs,
                            uint32_t most);
 
+/* How many bytes of the block that begins at ADDRESS are in chunks that are away or parked; 0 also where its
+ * free was asked for. */
+uint64_t vs_arena_block_away(struct vs_arena *arena, uint64_t address);
+
 /* Pins the block that begins at ADDRESS, of SIZE bytes as it was asked for (another size: INVALID, and so
  * where it is pinned, its free was asked for, or the arena is closed). */
 int vs_arena_leave(struct vs_arena *arena, uint64_t address, uint64_t size);

@@ -88,6 +88,22 @@ void vs_parked_free(struct vs_arena *a, const struct extent *t)
         a->parked_live -= bytes_at(a, t, slot);
 }
 
+uint64_t vs_arena_block_away(struct vs_arena *a, uint64_t address)
+{
+    uint64_t bytes = 0;
+    if (!vs_enter(a))
+        return 0;
+    uint32_t extent = vs_blocks_get(a, address);
+    const struct extent *t = extent != NIL ? &a->extent[extent] : NULL;
+    struct run slots = t ? vs_block_slots(a, t) : (struct run){0};
+    for (uint32_t slot = slots.first; slot < slots.first + slots.count; slot++)
+        if (is_parked(a, chunk_at(a, slot)) || is_away(a, chunk_at(a, slot)))
+            bytes += bytes_at(a, t, slot);
+    bytes = t && bytes > t->requested ? t->requested : bytes;
+    vs_leave(a);
+    return bytes;
+}
+
 /* ---- parking ---- */
 
 static bool is_queue(const struct vs_arena *a, uint32_t queue)

@@ -60,6 +60,7 @@ uint32_t vs_entry_add(struct vs_ledger *l, struct vs_table *table, const struct 
     }
     l->entries.at[index] = *e;
     l->entries.at[index].a.since = since;
+    l->entries.at[index].a.away = 0;
     l->entries.at[index].a.fresh = 0;
     l->live++;
     mark_fresh(l, index, 1);
@@ -87,6 +88,8 @@ void vs_entry_remove(struct vs_ledger *l, uint32_t index)
     if (l->track_live && a->fresh != 1)
         vs_list_push(&l->out->died, failed, a->seq);
     vs_gone_remember(l, a);
+    if (a->away != 0)
+        vs_away_ends(l, a);
     l->live--;
     give_entry(l, index);
 }
@@ -273,6 +276,8 @@ void vs_apply_role(struct vs_ledger *l, const struct vs_event *e)
         struct vs_alloc *a = beginning_at(l, addresses[i]);
         if (!a || a->role == e->arg1)
             continue;
+        if (a->away != 0)
+            vs_away_has_role(l, a, (uint8_t)e->arg1);
         a->role = (uint8_t)e->arg1;
         vs_list_push(&l->out->roles, l->out->no_memory, (struct vs_role_row){a->seq, a->role});
     }

@@ -68,6 +68,9 @@ struct device {
     uint64_t arena_reserved;              /* what it holds, as last recorded */
     uint64_t arena_away;                  /* what of its blocks is on the host, likewise */
     bool was_away;                        /* some has been */
+    uint64_t all_away;                    /* as all the arena's blocks were said to be on the host together */
+    uint64_t went, came;                  /* bytes of blocks, so far */
+    uint64_t away_of[VS_FRAMEWORK_ROLES]; /* bytes of blocks on the host, by role */
     struct vs_arena_row arena;            /* the parts of a sample of it that have come */
     uint32_t arena_sample, arena_parts;   /* its number; a bit per part */
     bool pools_in_doubt, graphs_in_doubt; /* the primary context ended; the next figure says if they did */
@@ -357,6 +360,10 @@ void vs_alloc_drop(struct vs_ledger *l, uint32_t index);
 /* pools.c */
 void vs_apply_pool(struct vs_ledger *l, const struct vs_event *e);
 void vs_apply_arena_reserved(struct vs_ledger *l, const struct vs_event *e);
+void vs_apply_block_away(struct vs_ledger *l, const struct vs_event *e);
+/* A, of which some is on the host, ends or gets another ROLE. */
+void vs_away_ends(struct vs_ledger *l, const struct vs_alloc *a);
+void vs_away_has_role(struct vs_ledger *l, const struct vs_alloc *a, uint8_t role);
 void vs_apply_arena_figures(struct vs_ledger *l, const struct vs_event *e);
 
 void vs_access_ended(struct vs_ledger *l, const struct vs_event *e, const struct vs_alloc *a);

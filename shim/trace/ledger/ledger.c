@@ -150,6 +150,9 @@ static void apply_by_kind(struct vs_ledger *l, const struct vs_event *e, enum ve
     case VS_OP_ARENA_FIGURES:
         vs_apply_arena_figures(l, e);
         break;
+    case VS_OP_BLOCK_AWAY:
+        vs_apply_block_away(l, e);
+        break;
     case VS_OP_BIND:
         vs_apply_bind(l, e, 0);
         break;
@@ -297,21 +300,23 @@ static struct vs_now_device device_now(const struct vs_ledger *l, int index)
 {
     const struct device *d = &l->device[index];
     const struct last_sample *said = l->oom.last_sample[index];
-    return (struct vs_now_device){.ordinal = index - 1,
-                                  .flags = (vs_use_unknown(d) ? VS_NOW_USE_UNKNOWN : 0) |
-                                           (d->was_away ? VS_NOW_WAS_AWAY : 0),
-                                  .allocated = d->curve[VS_CURVE_ALLOCATED].now,
-                                  .reserved = d->curve[VS_CURVE_RESERVED].now,
-                                  .away = d->arena_away,
-                                  .peak_allocated = d->curve[VS_CURVE_ALLOCATED].peak,
-                                  .peak_reserved = d->curve[VS_CURVE_RESERVED].peak,
-                                  .peak_t = d->curve[VS_CURVE_ALLOCATED].peak_t,
-                                  .process_used = said[0].used,
-                                  .process_used_t = said[0].t,
-                                  .device_used = said[1].used,
-                                  .device_used_t = said[1].t,
-                                  .out_of_memory = d->count[VS_COUNT_OOM],
-                                  .driver_refusals = d->count[VS_COUNT_REFUSED]};
+    struct vs_now_device now = {.ordinal = index - 1,
+                                .flags = (vs_use_unknown(d) ? VS_NOW_USE_UNKNOWN : 0) |
+                                         (d->was_away ? VS_NOW_WAS_AWAY : 0),
+                                .allocated = d->curve[VS_CURVE_ALLOCATED].now,
+                                .reserved = d->curve[VS_CURVE_RESERVED].now,
+                                .away = d->arena_away,
+                                .peak_allocated = d->curve[VS_CURVE_ALLOCATED].peak,
+                                .peak_reserved = d->curve[VS_CURVE_RESERVED].peak,
+                                .peak_t = d->curve[VS_CURVE_ALLOCATED].peak_t,
+                                .process_used = said[0].used,
+                                .process_used_t = said[0].t,
+                                .device_used = said[1].used,
+                                .device_used_t = said[1].t,
+                                .out_of_memory = d->count[VS_COUNT_OOM],
+                                .driver_refusals = d->count[VS_COUNT_REFUSED]};
+    memcpy(now.away_of, d->away_of, sizeof now.away_of);
+    return now;
 }
 
 void vs_ledger_now(const struct vs_ledger *l, struct vs_now *out)

@@ -143,6 +143,15 @@ struct vs_away_row { /* how much of what lives on the device is on the host, fro
     int device;
 };
 
+/* How many bytes of a block (alloc_seq 0: of all the arena's) are on the host from event SEQ on, and how many
+ * of the device went, and came back or ended there, by then. */
+struct vs_away_block_row {
+    uint64_t seq, alloc_seq, bytes, out, back;
+    int64_t t;
+    int device;
+    uint8_t why; /* enum vs_away_why */
+};
+
 struct vs_fact_row { /* of table meta: strings */
     uint32_t key, value;
 };
@@ -333,11 +342,13 @@ struct vs_resume_row {
 /* One living allocation: a framework block (op BLOCK_ALLOC) or a driver allocation (ALLOC, PHYS_CREATE). */
 struct vs_alloc {
     uint64_t seq, address, size;
+    uint64_t away;  /* the ledger's own: of its bytes, on the host */
     uint64_t since; /* the ledger's own: seq, or the row that took back a free of it that failed */
     int64_t t;
     uint32_t phase, range, stack, tensor;
     int8_t device;
     uint8_t op, space, managed; /* managed: enum vs_managed */
+    uint8_t away_why;           /* the ledger's own, as away */
     uint8_t fresh;              /* the ledger's own: not yet in table live */
     uint8_t role;               /* the ledger's own: enum vs_role, as written; 0: none yet */
     uint32_t next;              /* the ledger's own */
@@ -354,6 +365,7 @@ struct vs_alloc {
     X(samples, struct vs_sample_row)                                                                         \
     X(arenas, struct vs_arena_row)                                                                           \
     X(aways, struct vs_away_row)                                                                             \
+    X(away_blocks, struct vs_away_block_row)                                                                 \
     X(pools, struct vs_pool_row)                                                                             \
     X(roles, struct vs_role_row)                                                                             \
     X(facts, struct vs_fact_row)                                                                             \
@@ -478,6 +490,7 @@ void vs_ledger_restore_zone(struct vs_ledger *l, const struct vs_zone_row *row);
 void vs_ledger_restore_range(struct vs_ledger *l, const struct vs_range_row *row);
 void vs_ledger_restore_range_peak(struct vs_ledger *l, const struct vs_range_peak_row *row);
 void vs_ledger_restore_count(struct vs_ledger *l, const struct vs_count_row *row);
+void vs_ledger_restore_away_block(struct vs_ledger *l, const struct vs_away_block_row *row);
 void vs_ledger_restore_mismatch(struct vs_ledger *l, const struct vs_mismatch_row *row);
 void vs_ledger_restore_doubt(struct vs_ledger *l, const struct vs_doubt_row *row); /* one that is still so */
 void vs_ledger_restore_end(struct vs_ledger *l, uint64_t seq, uint64_t ring_seq);  /* of the last row */

@@ -12,7 +12,7 @@
  *      restore_row        (rows of ev)  restore_block (rows of live, where rows were not written)
  *      restore_at_peak, restore_at_oom   (what is written out of them: all of the set)
  *      restore_totals     (every row of peak)
- *      restore_phase, _stretch, _zone, _range (by id), _range_peak, _count, _mismatch
+ *      restore_phase, _stretch, _zone, _range (by id), _range_peak, _count, _mismatch, _away_block (the last)
  *      restore_end
  *      restore_resume     the rest (resume.c)
  */
@@ -155,6 +155,9 @@ void vs_ledger_restore_row(struct vs_ledger *l, const struct vs_row *row)
     case VS_OP_ARENA_RESERVED:
         vs_apply_arena_reserved(l, &e);
         break;
+    case VS_OP_BLOCK_AWAY:
+        vs_apply_block_away(l, &e);
+        break;
     default:
         if (row->op > VS_OP_BLOCK_FREE)
             return;
@@ -207,6 +210,13 @@ void vs_ledger_restore_phase(struct vs_ledger *l, const struct vs_phase_row *row
     vs_device(l, row->device)->active |= row->device >= 0;
     p->ranges = row->ranges;
     p->ns = row->ns > 0 ? row->ns : 0;
+}
+
+void vs_ledger_restore_away_block(struct vs_ledger *l, const struct vs_away_block_row *row)
+{
+    struct device *d = vs_device(l, row->device);
+    d->went = row->out;
+    d->came = row->back;
 }
 
 void vs_ledger_restore_zone(struct vs_ledger *l, const struct vs_zone_row *row)

@@ -25,6 +25,7 @@ static uint64_t second_number(const struct vs_event *e)
     case VS_OP_BLOCK_DEFERRED:
     case VS_OP_POOL_BEGIN:
     case VS_OP_BLOCK_SHARED:
+    case VS_OP_BLOCK_AWAY:
         return e->arg0;
     case VS_OP_BIND:
     case VS_OP_UNBIND:

@@ -88,7 +88,7 @@ static int write_lists(struct vs_store *s, const struct vs_output *out)
         LIST(AMEND, amends),      LIST(MISMATCH, mismatches),
         LIST(PHASE_STAT, phases), LIST(PEAK, peaks),
         LIST(COUNTER, counts),    LIST(UPPER_BOUND, doubts),
-        LIST(AWAY, aways)};
+        LIST(AWAY, aways),        LIST(AWAY_BLOCK, away_blocks)};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof lists / sizeof *lists; i++)
         rc = vs_put_rows(s, lists[i].table, lists[i].rows, lists[i].n, lists[i].bytes);

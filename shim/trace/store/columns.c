@@ -48,6 +48,7 @@ static const char *const curve_names[] = {VS_CURVES(X) VS_SPACES(SPACE)};
 static const char *const count_names[] = {VS_COUNTS(X)};
 static const char *const mismatch_names[] = {VS_MISMATCHES(X)};
 static const char *const source_names[] = {"unknown", "nvml_process", "meminfo", "nvml_device"};
+static const char *const why_away_names[] = {"unknown", "parked", "suspended", "spilled"};
 #undef X
 
 #define NAMES(of)                                                                                            \
@@ -55,7 +56,7 @@ static const char *const source_names[] = {"unknown", "nvml_process", "meminfo",
         sizeof of##_names / sizeof *of##_names, of##_names                                                   \
     }
 static const struct names curves = NAMES(curve), counts = NAMES(count), mismatches = NAMES(mismatch),
-                          sources = NAMES(source);
+                          sources = NAMES(source), whys_away = NAMES(why_away);
 
 /* ---- the tables ---- */
 
@@ -107,6 +108,8 @@ static struct columns columns_of(enum vs_statement table)
               C(reserved), C(seq));
         TABLE(ARENA, vs_arena_row, P, C(device), C(t), VS_ARENA_FIGURES(FIGURE));
         TABLE(AWAY, vs_away_row, C(seq), C(t), C(device), C(bytes));
+        TABLE(AWAY_BLOCK, vs_away_block_row, C(seq), C(t), C(device), C(alloc_seq), C(bytes),
+              NAME(why, whys_away), C(out), C(back));
         TABLE(POOL_USE, vs_pool_row, P, C(t), C(device), C(name), C(used), OR(UNKNOWN, peak),
               OR(UNKNOWN, held));
         TABLE(FACT, vs_fact_row, C(key), C(value));

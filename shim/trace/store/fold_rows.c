@@ -225,10 +225,11 @@ static uint64_t end_spans(struct vs_fold *f, struct vs_spans *spans, const struc
     return failed;
 }
 
-/* A later figure of the same pool or arena replaces an older one. */
+/* A later figure of the same pool, arena or block that is away replaces an older one. */
 static uint64_t fold_figure(struct vs_fold *f, const struct fold_row *r)
 {
-    uint64_t key = r->address * 64 + r->space + ((uint64_t)(uint8_t)r->device << 56);
+    uint64_t key = r->address * 64 + r->space + (r->op == VS_OP_BLOCK_AWAY ? 32 : 0) +
+                   ((uint64_t)(uint8_t)r->device << 56);
     uint32_t node = vs_table_get(&f->figures, key);
     if (node == VS_TABLE_NONE) {
         node = new_node(f, r->seq, 0);
@@ -265,6 +266,7 @@ static uint64_t fold_state(struct vs_fold *f, const struct fold_row *r)
         return end_spans(f, &f->reservations, r);
     case VS_OP_POOL_RESERVED:
     case VS_OP_ARENA_RESERVED:
+    case VS_OP_BLOCK_AWAY:
         return fold_figure(f, r);
     default: /* references, bindings, reclassified */
         return r->mate ? depend(f, r->mate, r->seq) : drop(f, r->seq);
@@ -310,6 +312,7 @@ static int fold_row(struct vs_store *s, const struct fold_row *r)
     case VS_OP_UNBIND:
     case VS_OP_POOL_RESERVED:
     case VS_OP_ARENA_RESERVED:
+    case VS_OP_BLOCK_AWAY:
     case VS_OP_RECLASSIFY:
         break;
     case VS_OP_RANGE_PUSH:
@@ -398,7 +401,7 @@ int vs_fold_load_rows(struct vs_store *s, const struct vs_stretch *stretch)
     while (q && (code = sqlite3_step(q)) == SQLITE_ROW) {
         struct fold_row r = row_of(s, q);
         bool state = r.op == VS_OP_MAP || r.op == VS_OP_VA_RESERVE || r.op == VS_OP_POOL_RESERVED ||
-                     r.op == VS_OP_ARENA_RESERVED;
+                     r.op == VS_OP_ARENA_RESERVED || r.op == VS_OP_BLOCK_AWAY;
         bool end = r.op == VS_OP_BLOCK_FREE || r.op == VS_OP_FREE || r.op == VS_OP_PHYS_FREED ||
                    r.op == VS_OP_FREE_MISSED || r.op == VS_OP_CONTEXT_FREED ||
                    (r.op == VS_OP_PHYS_RELEASE && r.size);

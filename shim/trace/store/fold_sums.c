@@ -326,6 +326,8 @@ int vs_fold_sums(struct vs_store *s, uint64_t first, uint64_t last, uint32_t *ro
     if (rc == 0) /* after the zones: what holds at their moments stays */
         rc = vs_sql_run(s, VS_SQL_FOLD_AWAYS, "ii", (int64_t)first, (int64_t)last);
     if (rc == 0)
+        rc = vs_sql_run(s, VS_SQL_FOLD_AWAY_BLOCKS, "ii", (int64_t)first, (int64_t)last);
+    if (rc == 0)
         rc = vs_sql_run(s, VS_SQL_FOLD_STEPS, "ii", (int64_t)first, (int64_t)last);
     if (rc == 0)
         rc = vs_sql_run(s, VS_SQL_FOLD_MOMENTS, "ii", (int64_t)first, (int64_t)last);

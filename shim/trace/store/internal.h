@@ -111,6 +111,14 @@ struct vs_alloc_then { /* that lived at row `then` */
         VS_AWAY_AT("a.seq <= z.seq", "oom z WHERE z.seq BETWEEN ?1 AND ?2")                                  \
             VS_AWAY_AT("a.seq <= ?2 AND a.t_ns <= m.value", VS_AWAY_ZONES)
 
+/* Likewise of away_block: what holds of each block at the end, where most is away, and at peaks and
+ * out-of-memory. */
+#define VS_AWAY_BLOCKS_KEPT                                                                                  \
+    "SELECT max(b.seq) FROM (SELECT ?2 AS seq UNION SELECT seq FROM peak UNION SELECT seq FROM oom UNION "   \
+    "SELECT seq FROM (SELECT seq, max(away_bytes) FROM away WHERE seq BETWEEN ?1 AND ?2 GROUP BY device)) "  \
+    "m JOIN "                                                                                                \
+    "away_block b ON b.seq BETWEEN ?1 AND min(m.seq, ?2) GROUP BY m.seq, b.device, b.alloc_seq"
+
 /* X(name, sql) */
 #define VS_STATEMENTS(X)                                                                                     \
     X(STRING, "INSERT OR IGNORE INTO string VALUES(?,?)")                                                    \
@@ -130,6 +138,7 @@ struct vs_alloc_then { /* that lived at row `then` */
     X(SAMPLE, "INSERT INTO sample VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?)")                                   \
     X(ARENA, "INSERT INTO arena_sample VALUES(" VS_PROCESS ",?,?" VS_ARENA_FIGURES(VS_QUESTION) ")")         \
     X(AWAY, "INSERT INTO away VALUES(?,?,?,?)")                                                              \
+    X(AWAY_BLOCK, "INSERT INTO away_block VALUES(?,?,?,?,?,?,?,?)")                                          \
     X(POOL_USE, "INSERT INTO pool_use VALUES(" VS_PROCESS ",?,?,?,?,?,?)")                                   \
     X(STEP, "INSERT INTO step VALUES(" VS_PROCESS ",?,?,?)")                                                 \
     X(MOMENT, "INSERT INTO moment VALUES(" VS_PROCESS ",?,?,?,?,?)")                                         \
@@ -180,6 +189,8 @@ struct vs_alloc_then { /* that lived at row `then` */
     X(FOLD_SAMPLES, "SELECT * FROM sample WHERE seq BETWEEN ? AND ? ORDER BY seq")                           \
     X(SAMPLE_GONE, "DELETE FROM sample WHERE seq = ?")                                                       \
     X(FOLD_AWAYS, "DELETE FROM away WHERE seq BETWEEN ?1 AND ?2 AND seq NOT IN (" VS_AWAYS_KEPT ")")         \
+    X(FOLD_AWAY_BLOCKS,                                                                                      \
+      "DELETE FROM away_block WHERE seq BETWEEN ?1 AND ?2 AND seq NOT IN (" VS_AWAY_BLOCKS_KEPT ")")         \
     X(FOLD_STEPS, "DELETE FROM step WHERE seq BETWEEN ?1 AND ?2 AND seq < (SELECT max(seq) FROM step WHERE " \
                   "seq BETWEEN ?1 AND ?2)")                                                                  \
     X(FOLD_MOMENTS, "DELETE FROM moment WHERE seq BETWEEN ? AND ? AND source <> 3")                          \

@@ -172,7 +172,7 @@ static int copy_all(struct vs_merge *m)
     /* a table that came later than the other file is missing there */
     if (sqlite3_prepare_v2(
             m->db,
-            "SELECT name FROM main.sqlite_master WHERE type = 'table' AND (name <> 'away' OR name IN "
+            "SELECT name FROM main.sqlite_master WHERE type = 'table' AND (name NOT LIKE 'away%' OR name IN "
             "(SELECT name FROM other.sqlite_master))",
             -1, &q, NULL) != SQLITE_OK)
         return -1;

@@ -35,6 +35,7 @@ LOAD(doubt, UPPER_BOUND, vs_doubt_row)
 LOAD(peak, PEAK, vs_peak_row)
 LOAD(totals, PEAK, vs_peak_row)
 LOAD(block, LIVE, vs_alloc)
+LOAD(away_block, AWAY_BLOCK, vs_away_block_row)
 
 static void load_event(struct vs_store *s, struct vs_ledger *l, sqlite3_stmt *q)
 {
@@ -117,7 +118,7 @@ static int each(struct vs_store *s, struct vs_ledger *l, const struct query *que
 }
 
 static const struct query first[] = {{PEAKS, load_peak}, {"SELECT * FROM oom", load_oom}};
-static const struct query living[] = {{EVENTS "op<22 OR op=25 OR op>=50 ORDER BY seq", load_event}};
+static const struct query living[] = {{EVENTS "op<22 OR op=25 OR op=45 OR op>=50 ORDER BY seq", load_event}};
 static const struct query living_thinned[] = {{EVENTS "op<20 OR op=25 OR op>=50 ORDER BY seq", load_event},
                                               {"SELECT * FROM live WHERE op=20", load_block}};
 static const struct query rest[] = {
@@ -136,6 +137,8 @@ static const struct query rest[] = {
     {"SELECT * FROM range_peak WHERE range IN (SELECT id FROM rng WHERE t_pop IS NULL)", load_range_peak},
     {"SELECT * FROM counter", load_count},
     {"SELECT * FROM mismatch ORDER BY rowid", load_mismatch},
+    {"SELECT * FROM away_block WHERE seq IN (SELECT max(seq) FROM away_block GROUP BY device)",
+     load_away_block},
     {"SELECT * FROM upper_bound WHERE to_seq IS NULL", load_doubt}};
 static const struct query last[] = {{"SELECT * FROM resume", load_resume}};
 

@@ -19,6 +19,14 @@ parked() { # STEPS [HOW]: with and without; in $without and $with what the devic
 parked 10 # 96 MiB of states
 grep -q 'park: the optimizer leaves 96 MiB idle for .* 96 MiB are parked' "$run/err" || fail "what is parked is not said"
 [ $((without - with)) -ge 92 ] || fail "$without MiB without, $with with"
+# the recording has the twelve states of 8 MiB that the program has told: all went, and came back, equally often, and nothing else did
+moves="FROM away_block m JOIN framework_says f ON f.alloc_seq = m.alloc_seq"
+expect_sql "SELECT group_concat(DISTINCT f.role || ', ' || m.why || ', ' || (m.away_bytes >> 20)) $moves" "optimizer state, parked, 8,optimizer state, parked, 0"
+expect_sql "SELECT count(DISTINCT outs) || ' ' || count(*) FROM (SELECT sum(m.away_bytes > 0) AS outs $moves GROUP BY m.alloc_seq)" "1 12"
+expect_sql "SELECT count(*) FROM away_block WHERE alloc_seq NOT IN (SELECT alloc_seq FROM framework_role)" 0
+expect_sql "SELECT max(out_bytes) = (SELECT sum(away_bytes) FROM away_block) AND max(out_bytes) = max(back_bytes) FROM away_block" 1
+expect_sql "SELECT max(away_bytes) >> 20 FROM away" 96
+"$V" report "$db" | tr -s ' \n' ' ' | grep -qF 'at most 96.00 MiB at any time (optimizer state, parked)' || fail "report: $("$V" report "$db")"
 parked 11 unforeseen # one of twelve is not parked
 [ $((without - with)) -ge 84 ] || fail "unforeseen: $without MiB without, $with with"
 parked 11 late # and one no more

@@ -58,6 +58,12 @@ until_waits() { # WORD: it has begun with that, and its main thread sleeps: at t
         sleep 0.02
     done
 }
+until_sql() { # QUERY RESULT: in the recording of the program that runs
+    until [ "$(sqlite3 "$db" "$1" 2>/dev/null)" = "$2" ]; do
+        kill -0 $pid 2>/dev/null || fail "it has ended before '$2'"
+        sleep 0.02
+    done
+}
 start() { # PART [PROGRAM]
     new_run
     mkfifo "$run/in"
@@ -83,6 +89,8 @@ for to in "" --to="$dir"; do
     until_says work
     end
     expect_clean
+    expect_sql "SELECT group_concat(alloc_seq || ' ' || (away_bytes > 0), '; ') FROM away_block" "0 1; 0 0"
+    "$V" report "$db" | tr -s ' \n' ' ' | grep -q 'at any time (all memory, suspended)' || fail "report: $("$V" report "$db")"
 done
 
 # by roles: what touches none of them goes on, what does waits; without the access ledger nobody knows what a kernel touches
@@ -92,6 +100,10 @@ for access in on off; do
     until_says ready
     "$V" suspend --role=optimizer-state $pid >"$dir/said" 2>&1 || fail "by roles: $(cat "$dir/said")"
     grep -q ': 96.00 MiB to the host in' "$dir/said" || fail "by roles: $(cat "$dir/said")"
+    until "$V" top --once | grep -q '^96.00 MiB of what is allocated are on the host: 96.00 MiB optimizer state$'; do
+        kill -0 $pid || fail "top says nothing of it: $("$V" top --once)"
+    done
+    until_sql "SELECT why || ' ' || (sum(away_bytes) >> 20) FROM away_block" "suspended 96"
     echo other >&"$in"
     if [ $access = on ]; then
         until_says other
@@ -106,6 +118,7 @@ for access in on off; do
     until_says state
     end
     expect_clean
+    expect_sql "SELECT sum(away_bytes > 0) || ' ' || sum(away_bytes = 0) || ' ' || (max(back_bytes) >> 20) FROM away_block" "12 12 96"
 done
 # what was freed meanwhile is free; where states are watched so that they can be parked, who waits wakes at a resume as well
 shim_env=("${arena[@]}" VRAMSCOPE_ACCESS=on VRAMSCOPE_PARK=optimizer-state)

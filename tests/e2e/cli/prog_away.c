@@ -46,23 +46,40 @@ static void alloc(uint64_t address, uint64_t size)
     happen((struct vs_event){.op = VS_OP_ALLOC, .address = address, .size = size});
 }
 
+static void tell(uint64_t address, enum vs_role role)
+{
+    happen((struct vs_event){.op = VS_OP_FRAMEWORK_ROLE, .address = address, .arg1 = role});
+}
+
+static void moves(uint64_t address, uint64_t away, enum vs_away_why why)
+{
+    happen((struct vs_event){.op = VS_OP_BLOCK_AWAY, .address = address, .size = away, .arg0 = why});
+}
+
 static void release(uint64_t address)
 {
     happen((struct vs_event){.op = VS_OP_FREE, .address = address, .status = VS_STATUS_PENDING});
 }
 
-/* At the peak of allocated, 13 GiB, 4 GiB are away and a quarter is idle; most was away later, 6 GiB of 8. */
+/* At the peak of allocated, 13 GiB, 4 GiB are away and a quarter is idle; most was away later, 6 GiB of 8:
+ * states that are parked, and gradients that were spilled. */
 static void run(void)
 {
     holds(8 * GIB, 0);
     alloc(0x100000000, 2 * GIB);
     alloc(0x200000000, 4 * GIB);
     alloc(0x300000000, 2 * GIB);
+    tell(0x200000000, VS_ROLE_STATE);
+    tell(0x100000000, VS_ROLE_GRADIENT);
+    moves(0x200000000, 4 * GIB, VS_AWAY_PARKED);
     holds(4 * GIB, 4 * GIB);
     holds(9 * GIB + 256 * MIB, 4 * GIB);
     alloc(0x400000000, 5 * GIB);
     release(0x400000000);
+    moves(0x200000000, 0, VS_AWAY_PARKED);
     holds(8 * GIB, 0);
+    moves(0x200000000, 4 * GIB, VS_AWAY_PARKED);
+    moves(0x100000000, 2 * GIB, VS_AWAY_SPILLED);
     holds(2 * GIB, 6 * GIB);
 }
 

@@ -167,6 +167,15 @@ static inline void stream_arena(struct stream *s, uint64_t n)
                                      .size = (n + 1) << 21,
                                      .address = n % 7 < 3 ? 0 : (n * 5 % 11) << 21});
     stream_own(s, VS_SPACE_ARENA, 0x70000000000, 100000);
+    for (uint64_t k = 0; k < 4; k++) /* one may be freed while it is away, one comes back, one goes twice */
+        stream_emit(
+            s, (struct vs_event){.op = VS_OP_BLOCK_AWAY,
+                                 .space = VS_SPACE_ARENA,
+                                 .address = k == 3 && n % 5 ? 0 : 0x70000000000 + (n - k % 2) * 0x100000ull,
+                                 .size = k == 3            ? n % 4 * 512
+                                         : k == 1 && n % 2 ? 0
+                                                           : 60000 + 1000 * k,
+                                 .arg0 = 1 + n % 3});
     for (uint32_t part = 0; n % 3 == 2 && part < VS_FIGURE_PARTS; part++) {
         uint32_t open = s->open;
         s->open = (uint32_t)n;

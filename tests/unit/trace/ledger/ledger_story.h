@@ -69,6 +69,7 @@ static const struct verb {
     {"pop", "r", {.op = VS_OP_RANGE_POP}},
     {"step", "0", {.op = VS_OP_STEP, .device = -1}},
     {"holds", "s", {.op = VS_OP_ARENA_RESERVED, .space = VS_SPACE_ARENA}},
+    {"away_block", "as", {.op = VS_OP_BLOCK_AWAY, .space = VS_SPACE_ARENA, .arg0 = VS_AWAY_PARKED}},
     {"pool", "s", {.op = VS_OP_POOL_RESERVED, .space = VS_SPACE_POOL, .address = 0x77000}},
     {"graphs", "s", {.op = VS_OP_POOL_RESERVED, .space = VS_SPACE_GRAPH, .address = VS_GRAPH_POOL(0)}},
     {"node", "as", {.op = VS_OP_GRAPH_NODE, .space = VS_SPACE_GRAPH}},
@@ -221,6 +222,10 @@ static const struct field oom_fields[] = {{FIELD(vs_oom_row, seq), NULL},
                                           {NULL, 0, 0, NULL}};
 static const struct field away_fields[] = {
     {FIELD(vs_away_row, seq), NULL}, {FIELD(vs_away_row, bytes), NULL}, {NULL, 0, 0, NULL}};
+static const struct field moved_fields[] = {
+    {FIELD(vs_away_block_row, seq), NULL},   {FIELD(vs_away_block_row, alloc_seq), NULL},
+    {FIELD(vs_away_block_row, bytes), NULL}, {FIELD(vs_away_block_row, out), NULL},
+    {FIELD(vs_away_block_row, back), NULL},  {NULL, 0, 0, NULL}};
 static const struct field doubt_fields[] = {{"from", MEMBER(vs_doubt_row, from_seq), NULL},
                                             {"to", MEMBER(vs_doubt_row, to_seq), NULL},
                                             {NULL, 0, 0, NULL}};
@@ -294,6 +299,7 @@ static bool figure(struct kit *k, char **word)
                    {"amends", k->out.amends.n},
                    {"samples", k->out.samples.n},
                    {"aways", k->out.aways.n},
+                   {"moves", k->out.away_blocks.n},
                    {"steps", k->out.steps.n ? k->out.steps.at[k->out.steps.n - 1].step : 0},
                    {"held", vs_ledger_held(k->l)},
                    {"live", vs_ledger_live_count(k->l)},
@@ -350,8 +356,14 @@ static const struct vs_away_row *last_away(const struct kit *k)
     return k->out.aways.n ? &k->out.aways.at[k->out.aways.n - 1] : NULL;
 }
 
-/* away: the last change of it.  range, peak ID, phase NAME, oom ROLE: of device 0, unless /DEVICE stands
- * behind.  doubt, curve, certain: of a curve.  highest N: the peak.  lived SEQ N: at that out-of-memory. */
+static const struct vs_away_block_row *last_moved(const struct kit *k)
+{
+    return k->out.away_blocks.n ? &k->out.away_blocks.at[k->out.away_blocks.n - 1] : NULL;
+}
+
+/* away, moved: the last change of it, and of a block.  range, peak ID, phase NAME, oom ROLE: of device 0,
+ * unless /DEVICE stands behind.  doubt, curve, certain: of a curve.  highest N: the peak.  lived SEQ N: at
+ * that out-of-memory. */
 static bool hold(struct kit *k, const char *what, char **word)
 {
     char *slash = *word ? strchr(*word, '/') : NULL;
@@ -377,6 +389,8 @@ static bool hold(struct kit *k, const char *what, char **word)
         assert_null(doubt_of(k, number(k, curves, *word)));
     else if (!strcmp(what, "away"))
         fields(k, away_fields, last_away(k), word);
+    else if (!strcmp(what, "moved"))
+        fields(k, moved_fields, last_moved(k), word);
     else if (!strcmp(what, "decided"))
         assert_null(with_role(k, VS_OOM_OPEN_FIRST | VS_OOM_OPEN_LAST, device));
     else if (!strcmp(what, "highest"))

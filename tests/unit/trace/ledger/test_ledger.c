@@ -215,6 +215,17 @@ static const struct story stories[] = {
     {"what_is_away_has_a_row_where_it_changes", "aways 0; holds 8M; aways 0; holds 6M away=2M; holds 7M "
                                                 "away=2M; aways 1; away bytes=2M seq=2; device 1; "
                                                 "holds 1M away=2M; aways 2"},
+    {"each_block_says_how_many_of_its_bytes_are_away",
+     "holds 8M; alloc 0x1000 4M in=arena; alloc 0x800000 4M in=arena; flush; away_block 0x1000 4M; "
+     "last mate=2 direct=8M; away_block 0x800000 3M; moved seq=5 alloc_seq=3 bytes=3M out=7M back=0; "
+     "away_block 0x800000 3M; moves 2; away_block 0x1000 0; moved seq=7 alloc_seq=2 bytes=0 out=7M back=4M; "
+     "free 0x800000; flush; moved seq=8 alloc_seq=3 bytes=0 out=7M back=7M; moves 4"},
+    {"the_arena_s_block_is_away_and_no_other_at_its_address",
+     "alloc 0x1000 4M in=arena; flush; block 0x1000 1M; away_block 0x1000 4M; "
+     "moved alloc_seq=1; away_block 0x2000 4M; last mate=0; moves 1"},
+    {"all_the_arena_s_blocks_may_be_away_together",
+     "holds 8M; alloc 0x1000 4M in=arena; flush; away_block 0 4M; moved alloc_seq=0 bytes=4M out=4M; "
+     "away_block 0 0; moved alloc_seq=0 bytes=0 out=4M back=4M; moves 2"},
     /* ---- ranges and phases; events are 1000 ns apart, the first at 1000 ---- */
     {"nested_ranges_have_their_own_peaks",
      "block 0x1000 10; push 1 1 0; block 0x2000 90; push 2 2 1; unblock 0x2000 90; block 0x3000 200; "

@@ -391,9 +391,23 @@ static void pool(struct made *m)
                               .size = rnd(m, 3) ? (uint64_t)rnd(m, 12) << 21 : 0});
 }
 
+/* Of a block, of all, or of nothing that is known. */
+static void block_away(struct made *m)
+{
+    uint32_t at = rnd(m, PLACES);
+    emit(m, (struct vs_event){.op = VS_OP_BLOCK_AWAY,
+                              .space = VS_SPACE_ARENA,
+                              .device = m->alloc[at].lives ? m->alloc[at].device : a_device(m),
+                              .address = rnd(m, 5) ? PLACE(at) : 0,
+                              .size = rnd(m, 2) ? (uint64_t)rnd(m, 20) << 9 : 0,
+                              .arg0 = rnd(m, 5)});
+}
+
 static void arena(struct made *m)
 {
     int8_t device = a_device(m);
+    for (uint32_t n = rnd(m, 6); n != 0; n--)
+        block_away(m);
     emit(m, (struct vs_event){.op = VS_OP_ARENA_RESERVED,
                               .space = VS_SPACE_ARENA,
                               .device = device,

@@ -90,10 +90,10 @@ static int64_t ask2(const char *path, const char *full, const char *sql)
 
 static const char *const totals[] = {"phase_stat", "peak", "phase", "counter", "mismatch", NULL};
 static const char *const all[] = {
-    "ev",    "kind",   "rng",          "range_peak",  "phase_stat", "peak",    "live",         "peak_live",
-    "step",  "phase",  "zone",         "thread",      "string",     "counter", "mismatch",     "oom",
-    "amend", "moment", "stretch",      "range_fold",  "sample",     "away",    "arena_sample", "oom_live",
-    "loss",  "leak",   "live_at_peak", "live_at_oom", NULL};
+    "ev",         "kind",   "rng",     "range_peak",   "phase_stat",  "peak",    "live",         "peak_live",
+    "step",       "phase",  "zone",    "thread",       "string",      "counter", "mismatch",     "oom",
+    "amend",      "moment", "stretch", "range_fold",   "sample",      "away",    "arena_sample", "oom_live",
+    "away_block", "loss",   "leak",    "live_at_peak", "live_at_oom", NULL};
 
 #define BYTES(c) "CASE WHEN e." c " < 0 THEN -e." c " ELSE e." c " * 512 END"
 #define RESERVED                                                                                             \
@@ -104,6 +104,11 @@ static const char *const all[] = {
 #define THEN(table, until)                                                                                   \
     "ifnull((SELECT away_bytes FROM " table " WHERE device = z.device AND " until                            \
     " ORDER BY seq DESC LIMIT 1), 0)"
+
+/* Which blocks were away at event Z. */
+#define BLOCKS(file)                                                                                         \
+    "ifnull((SELECT group_concat(row, ';') FROM (SELECT alloc_seq || ',' || away_bytes AS row, max(seq) "    \
+    "FROM " file ".away_block WHERE seq <= z.seq GROUP BY device, alloc_seq ORDER BY alloc_seq)), '')"
 
 #define RANGE                                                                                                \
     "r.id, r.phase, source, flags, parent, thread, step, first_seq, t_push, t_pop, p.device, "               \
@@ -187,6 +192,14 @@ static void holds(const char *thin, const char *full)
         {"the most that was away that is not known",
          "SELECT (SELECT ifnull(max(away_bytes), 0) FROM away) <> (SELECT ifnull(max(away_bytes), 0) FROM "
          "full.away)"},
+        {"blocks that were away that are other ones",
+         "SELECT count(*) FROM (SELECT * FROM away_block EXCEPT SELECT * FROM full.away_block)"},
+        {"blocks that were away, which are not known where most was, at a peak, at an out-of-memory or at "
+         "the "
+         "end",
+         "SELECT count(*) FROM (SELECT seq FROM peak UNION SELECT seq FROM oom UNION SELECT max(seq) FROM "
+         "full.ev UNION SELECT seq FROM (SELECT seq, max(away_bytes) FROM full.away GROUP BY device)) z "
+         "WHERE " BLOCKS("main") " <> " BLOCKS("full")},
         {"leaks that are others", "SELECT count(*) FROM (SELECT * FROM leak EXCEPT SELECT * FROM full.leak)"},
         {"leaks that are missing",
          "SELECT count(*) FROM (SELECT * FROM full.leak EXCEPT SELECT * FROM leak)"},
