@@ -143,11 +143,11 @@ static void show(struct walk *w, size_t i, trace_away_visit *visit, void *contex
     visit(context, i, w->parts, n);
 }
 
-/* Rows behind the last one before the first event after which nothing was away. */
+/* Rows from where nothing was away for any reason, before the first event. */
 #define ROWS                                                                                                 \
     "SELECT seq, alloc_seq, away_bytes, why FROM away_block WHERE device = ?1 AND seq <= ?3 AND seq > "      \
-    "ifnull((SELECT seq FROM away_block WHERE device = ?1 AND seq <= ?2 AND out_bytes = back_bytes ORDER "   \
-    "BY seq DESC LIMIT 1), 0) ORDER BY seq"
+    "ifnull((SELECT min(z) FROM (SELECT max(CASE WHEN out_bytes = back_bytes THEN seq ELSE 0 END) AS z "     \
+    "FROM away_block WHERE device = ?1 AND seq <= ?2 GROUP BY why)), 0) ORDER BY seq"
 
 int trace_each_away(struct trace *t, int64_t device, const int64_t *seqs, size_t count,
                     trace_away_visit *visit, void *context)

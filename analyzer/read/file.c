@@ -240,10 +240,12 @@ static int stand_in(struct trace *t)
 {
     if (trace_sql_one(t, "SELECT count(*) FROM main.sqlite_master WHERE name = 'away_block'", 0) != 0)
         return 0;
-    return trace_sql_run(t, "CREATE TEMP TABLE away(seq INTEGER PRIMARY KEY, t_ns INT, device INT, "
-                            "away_bytes INT);"
-                            "CREATE TEMP TABLE away_block(seq INTEGER PRIMARY KEY, t_ns INT, device INT, "
-                            "alloc_seq INT, away_bytes INT, why TEXT, out_bytes INT, back_bytes INT)");
+    return trace_sql_run(
+        t,
+        "CREATE TEMP TABLE away(seq INTEGER PRIMARY KEY, t_ns INT, device INT, "
+        "away_bytes INT);"
+        "CREATE TEMP TABLE away_block(seq INTEGER PRIMARY KEY, t_ns INT, device INT, "
+        "alloc_seq INT, away_bytes INT, why TEXT, out_bytes INT, back_bytes INT, times INT, waited_ns INT)");
 }
 
 /* This program's own views over the file's tables are temporary views, which SQLite finds before the file's.

@@ -11,6 +11,7 @@
 #include "provided.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "driver.h"
 #include "hook.h"
@@ -195,17 +196,32 @@ void vs_provided_changed(int device)
     errno = kept;
 }
 
-void vs_provided_moved(int device, CUdeviceptr address, uint64_t bytes, enum vs_away_why why)
+void vs_provided_moved(int device, CUdeviceptr address, uint64_t bytes, enum vs_away_why why,
+                       uint64_t waited_ns)
 {
     struct vs_event event = {.op = VS_OP_BLOCK_AWAY,
                              .space = VS_SPACE_ARENA,
                              .device = (int8_t)device,
                              .address = address,
                              .size = bytes,
-                             .arg0 = why};
+                             .arg0 = why,
+                             .arg1 = waited_ns};
     int kept = errno;
     if (vs_record_enabled())
         vs_record(&event);
+    errno = kept;
+}
+
+void vs_provided_fact(const char *key, const char *value)
+{
+    struct vs_event event = {.op = VS_OP_FRAMEWORK_FACT, .device = VS_DEVICE_UNKNOWN};
+    struct vs_journal *j = vs_record_enabled() ? vs_record_journal() : NULL;
+    int kept = errno;
+    if (j != NULL) {
+        event.address = vs_journal_string(j, key, strlen(key));
+        event.size = vs_journal_string(j, value, strlen(value));
+        vs_record(&event);
+    }
     errno = kept;
 }
 

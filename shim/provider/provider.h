@@ -129,8 +129,12 @@ void vs_provided_refused(const struct vs_given *g, uint64_t size, CUresult statu
  * Records it.  Any thread, of the program's or of ours, inside a hooked call or not, but never inside the
  * provider.  If the provider could not say now, the device's next request records the change. */
 void vs_provided_changed(int device);
-/* Of the block at ADDRESS (0: of all blocks on DEVICE), BYTES are on the host from here on.  Records it.  Any
- * thread, also inside the provider. */
-void vs_provided_moved(int device, CUdeviceptr address, uint64_t bytes, enum vs_away_why why);
+/* Of the block at ADDRESS (0: of all blocks on DEVICE), BYTES are on the host from here on, and so long
+ * waited the program for such blocks so far (VS_BYTES_UNKNOWN).  Records it.  Any thread, also inside the
+ * provider. */
+void vs_provided_moved(int device, CUdeviceptr address, uint64_t bytes, enum vs_away_why why,
+                       uint64_t waited_ns);
+/* Records a fact: a row of table meta. */
+void vs_provided_fact(const char *key, const char *value);
 
 #endif

@@ -129,7 +129,8 @@ enum vs_driver { VS_DRIVER_REAL, VS_DRIVER_SIMULATED, VS_DRIVER_DRY };
      * address, arg0 = that stream's number */                                                               \
     X(44, BLOCK_SHARED, "block_shared")                                                                      \
     /* of the arena's block at address, size bytes are on the host from here on (0: it is back), for the     \
-     * reason arg0 (enum vs_away_why).  address 0: of all its blocks on the device */                        \
+     * reason arg0 (enum vs_away_why).  address 0: of all its blocks on the device.  arg1 = ns that the      \
+     * program waited for such blocks so far, by the device's clock (VS_BYTES_UNKNOWN: unknown) */           \
     X(45, BLOCK_AWAY, "block_away")                                                                          \
     /* made by the ledger only: a direct driver allocation turned out to be managed; address, size */        \
     X(50, RECLASSIFY, "reclassify")                                                                          \
@@ -259,7 +260,7 @@ enum vs_sample_source {
 };
 
 /* Why a block is on the host.  Part of the format. */
-enum vs_away_why { VS_AWAY_PARKED = 1, VS_AWAY_SUSPENDED = 2, VS_AWAY_SPILLED = 3 };
+enum vs_away_why { VS_AWAY_PARKED = 1, VS_AWAY_SUSPENDED = 2, VS_AWAY_SPILLED = 3, VS_AWAY_WHYS };
 
 enum vs_context_kind { VS_CONTEXT_PRIMARY = 1, VS_CONTEXT_CREATED = 2, VS_CONTEXT_GREEN = 3 };
 

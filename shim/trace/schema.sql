@@ -65,6 +65,8 @@
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live).
 -- label.NAME, with its value: what the user calls the run by (VRAMSCOPE_LABELS, `vramscope run --label`), absent where nobody gave it a label.
 -- limit: the most that the process got of each device, as VRAMSCOPE_LIMIT (`vramscope run --limit`) said it; absent: none.
+-- park: what `vramscope run --park` decided, 'idle=N,ns=N,link=N,parked=N': bytes of optimizer states that lay idle for so long of a step, bytes that the link took in a
+-- second, and bytes that were to go (absent: nothing was decided).  park_none: why nothing goes.  park_unforeseen: uses that were not foreseen.  park_ended: why nothing goes any more.
 -- contract.NAME: view contract.
 -- dry: of a dry run, what it stands for: gpu=KEY,bytes=N (of memory),steps=N|all,values=first|second (which assumptions about what only a GPU computes), skew, keep, overflow as given.
 -- Where a program imported PyTorch: torch_version, torch_alloc_conf (PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, whichever it read), torch_memory_fraction (of that; absent: none),
@@ -373,9 +375,10 @@ CREATE TABLE pool_use(process INT, t_ns INT, device INT,
 -- out-of-memory and at the moments of its rows of table zone, with the greatest and the last
 CREATE TABLE away(seq INTEGER PRIMARY KEY, t_ns INT, device INT, away_bytes INT);
 -- which blocks these were: of allocation alloc_seq (0: of all the arena's blocks together) so many bytes were on the host from event seq on (0: none any more), and why: 'parked',
--- 'suspended' or 'spilled'.  out_bytes, back_bytes: of all blocks of the device, what went there, and what came back or was freed there, so far.  Without the rest of the chunks in which
--- they lie, which away counts.  Of a folded stretch those rows stay that hold of a block at its end, when most was away, at peaks and at out-of-memory
-CREATE TABLE away_block(seq INTEGER PRIMARY KEY, t_ns INT, device INT, alloc_seq INT, away_bytes INT, why TEXT, out_bytes INT, back_bytes INT);
+-- 'suspended' or 'spilled'.  Of the device and for this reason so far: out_bytes that went, back_bytes that came back or were freed there, times that some went while
+-- none was there, waited_ns of the program for those that came back, by the device's clock (NULL: unknown).  The rest of the chunks in which blocks lie is counted
+-- by away alone.  Of a folded stretch those rows stay that hold of a block at its end, when most was away, at peaks and at out-of-memory
+CREATE TABLE away_block(seq INTEGER PRIMARY KEY, t_ns INT, device INT, alloc_seq INT, away_bytes INT, why TEXT, out_bytes INT, back_bytes INT, times INT, waited_ns INT);
 -- VRAMSCOPE_ALLOCATOR=arena: what the arena of a device had done since it was made, and what it was like, at moments: each of its threads
 -- takes a sample every 1/32 of its requests (4 at least, 4096 at most), and there is one at the exit and at the arena's end.  See view arena
 CREATE TABLE arena_sample(process INT, device INT,

@@ -100,7 +100,7 @@ class Replay:
         self.ranges = {}
         self.aways = []                  # rows of table away
         self.away_blocks = []            # rows of table away_block
-        self.away_of, self.moved = {}, {}  # (device, thing's seq or 0) -> bytes, why; device -> out, back
+        self.away_of, self.moved = {}, {}  # (device, thing's seq or 0) -> bytes, why; (device, why) -> out, back, times
         self.after = {}                  # seq -> {device: (allocated, reserved)}
         self.amends = {}
         self.unknown = 0
@@ -570,9 +570,11 @@ class Replay:
         t.arena_told, t.away = e.size, e.address
 
     def put_away(self, e, device, seq, before, now, why):
-        out, back = self.moved.get(device, (0, 0))
-        self.moved[device] = out, back = out + max(now - before, 0), back + max(before - now, 0)
-        self.away_blocks.append((e.seq, e.t, device, seq, now, WHY_AWAY.get(why, "unknown"), out, back))
+        why = WHY_AWAY.get(why, "unknown")
+        out, back, times = self.moved.get((device, why), (0, 0, 0))
+        times += now > before and out == back
+        self.moved[device, why] = out, back, times = out + max(now - before, 0), back + max(before - now, 0), times
+        self.away_blocks.append((e.seq, e.t, device, seq, now, why, out, back, times))
 
     def away_block(self, e):
         things = [t for t in (self.blocks.get(e.address), self.memory.get(e.address)) if t and t.space == ARENA]

@@ -110,6 +110,7 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
         fprintf(out, ": %s reserved from the driver at the most", B(d->reserved->bytes));
     fputc('\n', out);
     report_away_text(d, out, exact);
+    report_park_text(d, out, exact);
     report_leak_text(r->trace, &d->growth, out, exact); /* every later step is higher for it */
 }
 

@@ -255,6 +255,7 @@ void report_json(const struct report *r, struct json *j)
         phases_json(r->trace, d->device, j);
         report_names_json(d, j);
         peak_json(r->trace, d, j);
+        report_park_json(d, j);
         report_causes_json(d, j);
         report_pools_json(r->trace, d->device, j);
         report_arenas_json(r, d->device, j);

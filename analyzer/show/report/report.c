@@ -216,6 +216,8 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
     d->reserved = trace_find_peak(t, id, "reserved");
     d->framework = trace_find_peak(t, id, "framework");
     d->direct = trace_find_peak(t, id, "direct");
+    if (trace_park(t, id, r->device_count == 1, &d->park))
+        return -1;
     if (d->allocated) {
         struct trace_then then = {.away = 0};
         if (!trace_then(t, id, d->allocated->seq, &then) && then.found)

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "oom.h"
 #include "read/curve.h"
+#include "read/park.h"
 #include "read/trace.h"
 #include "read/living.h"
 #include "read/steps.h"
@@ -34,6 +35,7 @@ struct device_report {
     int64_t away_at_peak, away_most; /* of allocated: on the host, at its peak and at any time */
     struct trace_away_part *away_parts, *away_most_parts; /* of these, by role */
     size_t away_part_count, away_most_count;
+    struct trace_park park;
     bool unused_left_out;              /* a moment of these: it would take longer than a report is to take */
     struct unused unused, unused_most; /* at the peak of allocated, and of reserved where that is another */
     int64_t step_at_peak;
@@ -146,6 +148,9 @@ void report_load_causes(struct trace *t, struct device_report *d, const struct t
 /* How much of the peak was on the host; nothing where nothing ever was. */
 void report_away_text(const struct device_report *d, FILE *out, bool exact);
 void report_away_json(const struct device_report *d, struct json *j);
+/* What became of states that were to be parked (park.c); nothing where none were. */
+void report_park_text(const struct device_report *d, FILE *out, bool exact);
+void report_park_json(const struct device_report *d, struct json *j); /* an object */
 void report_causes_text(const struct device_report *d, FILE *out, bool exact);
 void report_causes_json(const struct device_report *d, struct json *j); /* an object */
 

@@ -281,6 +281,7 @@ static void print_peak(const struct report *r, const struct device_report *d, FI
     free(words);
     free(where);
     report_away_text(d, out, exact);
+    report_park_text(d, out, exact);
     report_parts_text(d->live, d->live_count, d->allocated->bytes, out, exact);
     report_code_text(r->trace, d->live, d->live_count, d->allocated->bytes, d->device, UNKNOWN, out, exact);
     report_leak_text(r->trace, &d->growth, out, exact); /* first: every later step is higher for it */

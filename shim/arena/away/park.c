@@ -18,6 +18,7 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "gate.h"
+#include "moved.h"
 #include "park_copy.h"
 #include "park_plan.h"
 #include "trace/roles.h"
@@ -194,9 +195,11 @@ static void change(uint8_t from, uint8_t to, CUstream stream)
     } else if (to == VS_ACCESS_IN_OPTIMIZER) {
         owed = false;
         vs_plan_gap_ends(stream);
+        vs_moved_wait_begins(stream);
         all_back();
         for (uint32_t i = 0; i < vs_watched_count; i++) /* kernels may find one without being given it */
             vs_park_wait(&vs_watched[i], stream);
+        vs_moved_wait_ends(stream);
     }
 }
 

@@ -67,6 +67,7 @@ bool vs_park_copies(struct vs_served *s, struct vs_arena *arena)
 
 void vs_park_copies_end(struct vs_served *s)
 {
+    vs_moved_device_ends(s);
     copies[s - vs_served].stream = NULL;
     copies[s - vs_served].fence = NULL;
 }

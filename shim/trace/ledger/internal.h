@@ -62,14 +62,16 @@ struct device {
     uint64_t base, base_at_peak;             /* bytes that a framework held before the recording began */
     uint64_t managed_base, managed_base_seq; /* the same of its reserved total, and the row that set it */
     uint64_t pool_live, pool_sampled, direct_driver;
-    uint64_t graph_live, graph_sampled;   /* like the pools' figures, of graphs' memory */
-    uint64_t arena_live, arena_managed;   /* the arena's blocks: direct, and those carved by a framework */
-    uint64_t arena_unknown_use;           /* the arena's blocks that other libraries' pools carve */
-    uint64_t arena_reserved;              /* what it holds, as last recorded */
-    uint64_t arena_away;                  /* what of its blocks is on the host, likewise */
-    bool was_away;                        /* some has been */
-    uint64_t all_away;                    /* as all the arena's blocks were said to be on the host together */
-    uint64_t went, came;                  /* bytes of blocks, so far */
+    uint64_t graph_live, graph_sampled; /* like the pools' figures, of graphs' memory */
+    uint64_t arena_live, arena_managed; /* the arena's blocks: direct, and those carved by a framework */
+    uint64_t arena_unknown_use;         /* the arena's blocks that other libraries' pools carve */
+    uint64_t arena_reserved;            /* what it holds, as last recorded */
+    uint64_t arena_away;                /* what of its blocks is on the host, likewise */
+    bool was_away;                      /* some has been */
+    uint64_t all_away;                  /* as all the arena's blocks were said to be on the host together */
+    struct went {
+        uint64_t out, back, times, waited_ns;
+    } went[VS_AWAY_WHYS];                 /* so far, as struct vs_away_block_row has it */
     uint64_t away_of[VS_FRAMEWORK_ROLES]; /* bytes of blocks on the host, by role */
     struct vs_arena_row arena;            /* the parts of a sample of it that have come */
     uint32_t arena_sample, arena_parts;   /* its number; a bit per part */

@@ -214,9 +214,9 @@ void vs_ledger_restore_phase(struct vs_ledger *l, const struct vs_phase_row *row
 
 void vs_ledger_restore_away_block(struct vs_ledger *l, const struct vs_away_block_row *row)
 {
-    struct device *d = vs_device(l, row->device);
-    d->went = row->out;
-    d->came = row->back;
+    if (row->why < VS_AWAY_WHYS)
+        vs_device(l, row->device)->went[row->why] =
+            (struct went){row->out, row->back, row->times, row->waited_ns};
 }
 
 void vs_ledger_restore_zone(struct vs_ledger *l, const struct vs_zone_row *row)

@@ -109,7 +109,7 @@ static struct columns columns_of(enum vs_statement table)
         TABLE(ARENA, vs_arena_row, P, C(device), C(t), VS_ARENA_FIGURES(FIGURE));
         TABLE(AWAY, vs_away_row, C(seq), C(t), C(device), C(bytes));
         TABLE(AWAY_BLOCK, vs_away_block_row, C(seq), C(t), C(device), C(alloc_seq), C(bytes),
-              NAME(why, whys_away), C(out), C(back));
+              NAME(why, whys_away), C(out), C(back), C(times), OR(UNKNOWN, waited_ns));
         TABLE(POOL_USE, vs_pool_row, P, C(t), C(device), C(name), C(used), OR(UNKNOWN, peak),
               OR(UNKNOWN, held));
         TABLE(FACT, vs_fact_row, C(key), C(value));

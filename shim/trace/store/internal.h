@@ -138,7 +138,7 @@ struct vs_alloc_then { /* that lived at row `then` */
     X(SAMPLE, "INSERT INTO sample VALUES(" VS_PROCESS ",?,?,?,?,?,?,?,?)")                                   \
     X(ARENA, "INSERT INTO arena_sample VALUES(" VS_PROCESS ",?,?" VS_ARENA_FIGURES(VS_QUESTION) ")")         \
     X(AWAY, "INSERT INTO away VALUES(?,?,?,?)")                                                              \
-    X(AWAY_BLOCK, "INSERT INTO away_block VALUES(?,?,?,?,?,?,?,?)")                                          \
+    X(AWAY_BLOCK, "INSERT INTO away_block VALUES(?,?,?,?,?,?,?,?,?,?)")                                      \
     X(POOL_USE, "INSERT INTO pool_use VALUES(" VS_PROCESS ",?,?,?,?,?,?)")                                   \
     X(STEP, "INSERT INTO step VALUES(" VS_PROCESS ",?,?,?)")                                                 \
     X(MOMENT, "INSERT INTO moment VALUES(" VS_PROCESS ",?,?,?,?,?)")                                         \

@@ -137,7 +137,7 @@ static const struct query rest[] = {
     {"SELECT * FROM range_peak WHERE range IN (SELECT id FROM rng WHERE t_pop IS NULL)", load_range_peak},
     {"SELECT * FROM counter", load_count},
     {"SELECT * FROM mismatch ORDER BY rowid", load_mismatch},
-    {"SELECT * FROM away_block WHERE seq IN (SELECT max(seq) FROM away_block GROUP BY device)",
+    {"SELECT * FROM away_block WHERE seq IN (SELECT max(seq) FROM away_block GROUP BY device, why)",
      load_away_block},
     {"SELECT * FROM upper_bound WHERE to_seq IS NULL", load_doubt}};
 static const struct query last[] = {{"SELECT * FROM resume", load_resume}};

@@ -9,6 +9,7 @@
  *      unforeseen   forward reads a state
  *      late         likewise
  *      unknown      forward runs a kernel that finds addresses in memory
+ *      reaching     likewise, in each step from the eighth on
  *      one          one state is freed while forward runs, and made anew; the states share chunks
  *      freed        the states are freed while forward runs, and made anew
  *      suspends     the program suspends itself in forward
@@ -106,7 +107,7 @@ static void forward(int step, const char *how)
         if (i == ACTIVATIONS / 2 && how) {
             if (!strcmp(how, "unforeseen") || !strcmp(how, "late"))
                 look(&state[3]);
-            else if (!strcmp(how, "unknown"))
+            else if (!strcmp(how, "unknown") || !strcmp(how, "reaching"))
                 launch(reaching, activation[0].at);
             else if (!strcmp(how, "one")) {
                 drop(&state[4]);
@@ -184,7 +185,8 @@ int main(int argc, char **argv)
         if (step == steps - 1)
             least_left = SIZE_MAX;
         bool once = argc > 2 && (!strcmp(argv[2], "late") || !strcmp(argv[2], "one"));
-        bool now = argc > 2 && (once ? step == 8 : step % 3 == 0);
+        bool late = argc > 2 && !strcmp(argv[2], "reaching");
+        bool now = argc > 2 && (once ? step == 8 : late ? step >= 8 : step % 3 == 0);
         forward(step, now ? argv[2] : NULL);
         backward(step);
         optimizer(step);

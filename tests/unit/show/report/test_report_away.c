@@ -34,8 +34,31 @@ static void gives(struct job *job, uint64_t address, uint64_t size)
             (struct vs_event){.op = VS_OP_ALLOC, .space = VS_SPACE_ARENA, .address = address, .size = size});
 }
 
+static void tells(struct job *job, uint64_t address, enum vs_role role)
+{
+    happens(job, (struct vs_event){.op = VS_OP_FRAMEWORK_ROLE, .address = address, .arg1 = role});
+}
+
+static void moves(struct job *job, uint64_t address, uint64_t away, enum vs_away_why why, uint64_t waited)
+{
+    happens(job, (struct vs_event){.op = VS_OP_BLOCK_AWAY,
+                                   .space = VS_SPACE_ARENA,
+                                   .address = address,
+                                   .size = away,
+                                   .arg0 = why,
+                                   .arg1 = waited});
+}
+
+static void notes(struct job *job, const char *key, const char *value)
+{
+    happens(job, (struct vs_event){.op = VS_OP_FRAMEWORK_FACT,
+                                   .device = VS_DEVICE_UNKNOWN,
+                                   .address = vs_journal_string(job->j, key, strlen(key)),
+                                   .size = vs_journal_string(job->j, value, strlen(value))});
+}
+
 /* The peak is 26 MiB, of which 8 are away; 20 are reserved, of which 2 are in no block.  Then the driver
- * refuses 64 MiB while 24 of 26 are away and 4 are reserved. */
+ * refuses 64 MiB while 24 of 26 are away and 4 are reserved: 8 of them as at the peak, parked, and others. */
 static void record(void)
 {
     struct job job;
@@ -44,9 +67,19 @@ static void record(void)
     holds(&job, 18 * MIB, 0);
     gives(&job, 0x10000000, 10 * MIB);
     gives(&job, 0x20000000, 8 * MIB);
+    tells(&job, 0x20000000, VS_ROLE_STATE);
+    notes(&job, "park", "idle=8388608,ns=5000000,link=10000000000,parked=8388608");
+    moves(&job, 0x20000000, 8 * MIB, VS_AWAY_PARKED, 0);
+    moves(&job, 0x20000000, 0, VS_AWAY_PARKED, 0);
+    moves(&job, 0x20000000, 7 * MIB, VS_AWAY_PARKED, 1500);
     holds(&job, 10 * MIB, 8 * MIB);
     holds(&job, 20 * MIB, 8 * MIB);
     gives(&job, 0x30000000, 8 * MIB);
+    notes(&job, "park_unforeseen", "1");
+    notes(&job, "park_unforeseen", "2");
+    tells(&job, 0x10000000, VS_ROLE_GRADIENT);
+    moves(&job, 0x10000000, 10 * MIB, VS_AWAY_SPILLED, VS_BYTES_UNKNOWN);
+    moves(&job, 0x30000000, 6 * MIB, VS_AWAY_SPILLED, VS_BYTES_UNKNOWN);
     holds(&job, 4 * MIB, 24 * MIB);
     happens(&job,
             (struct vs_event){.op = VS_OP_ALLOC, .space = VS_SPACE_DEVICE, .size = 64 * MIB, .status = 2});
@@ -111,8 +144,91 @@ TEST(no_more_is_on_the_device_than_is_reserved_anywhere_in_the_curve, make_dir, 
         assert_true(seen[1] > 0);
         assert_int_equal(seen[0], coarse ? 8 * MIB : 24 * MIB); /* of a zone: where allocated was greatest */
     }
-    assert_int_equal(trace_away_after(&t, 0, 3), 0);
-    assert_int_equal(trace_away_after(&t, 0, 4), 8 * MIB);
-    assert_int_equal(trace_away_after(&t, 1, 4), 0);
+    assert_int_equal(trace_away_after(&t, 0, 6), 0);
+    assert_int_equal(trace_away_after(&t, 0, 7), 8 * MIB);
+    assert_int_equal(trace_away_after(&t, 1, 7), 0);
     trace_close(&t);
+}
+
+static void part(const struct trace_away_part *p, const char *role, const char *why, uint64_t bytes)
+{
+    assert_int_equal(p->bytes, bytes);
+    assert_string_equal(p->why, why);
+    assert_true(role ? p->role && !strcmp(p->role, role) : !p->role);
+    assert_false(p->all);
+}
+
+TEST(what_was_away_has_its_roles_and_reasons, make_dir, drop_dir)
+{
+    struct trace t;
+    struct report r;
+    record();
+    open_recording(&t);
+    assert_int_equal(report_load(&r, &t, 0), 0);
+    const struct device_report *d = &r.devices[0];
+    assert_int_equal(d->away_part_count, 1);
+    part(&d->away_parts[0], "optimizer state", "parked", 7 * MIB);
+    assert_int_equal(d->away_most_count, 3);
+    part(&d->away_most_parts[0], "gradient", "spilled", 10 * MIB);
+    part(&d->away_most_parts[1], "optimizer state", "parked", 7 * MIB);
+    part(&d->away_most_parts[2], NULL, "spilled", 6 * MIB);
+    char *words = trace_away_words(d->away_most_parts, 3, AWAY_BYTES), *always = trace_away_always(&t, 0);
+    assert_string_equal(words,
+                        "10.00 MiB gradient, spilled; 7.00 MiB optimizer state, parked; 6.00 MiB spilled");
+    assert_null(always); /* at times it is the states alone */
+    free(words);
+    report_free(&r);
+    trace_close(&t);
+}
+
+TEST(what_became_of_states_that_were_to_be_parked_is_known, make_dir, drop_dir)
+{
+    struct trace t;
+    struct trace_park p;
+    record();
+    open_recording(&t);
+    assert_int_equal(trace_park(&t, 0, false, &p), 0);
+    assert_true(p.decided && !p.none && !p.ended);
+    assert_true(p.idle == 8 * MIB && p.parked == 8 * MIB && p.idle_ns == 5000000 && p.link == 10000000000);
+    assert_true(p.out == 15 * MIB && p.back == 8 * MIB && p.times == 2 && p.waited_ns == 1500);
+    assert_int_equal(p.unforeseen, 2);
+    assert_int_equal(trace_park(&t, 1, true, &p),
+                     0); /* the plan is with the device from which something went */
+    assert_true(!p.decided && p.out == 0 && p.times == 0 && p.waited_ns == UNKNOWN);
+    trace_close(&t);
+}
+
+/* What the report says of P, on one line. */
+static void says(const struct trace_park *p, const char *text)
+{
+    struct device_report d = {.park = *p};
+    char *page = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&page, &size);
+    report_park_text(&d, out, false);
+    fclose(out);
+    for (char *c = page, *to = page; (*to = *c) != 0; c++) /* blanks and ends of lines to one blank */
+        to += !(*c == ' ' || *c == '\n') || (to > page && to[-1] != ' ' && (*to = ' '));
+    assert_string_equal(page, text);
+    free(page);
+}
+
+TEST(no_more_is_said_of_parking_than_is_known)
+{
+    struct trace_park p = {.waited_ns = UNKNOWN};
+    says(&p, "");
+    p.none = "why";
+    says(&p, "nothing was parked: why ");
+    p = (struct trace_park){
+        .decided = true, .idle = 8 * MIB, .idle_ns = 1000000, .link = 1 << 30, .waited_ns = UNKNOWN};
+    says(&p, "nothing was parked: 8.00 MiB of optimizer states lay idle for 1 ms of a step at first, and at "
+             "1.00 GiB/s none of them goes there and back in nine tenths of that ");
+    p.parked = 4 * MIB;
+    p.times = 1;
+    p.out = 4 * MIB;
+    p.ended = "why";
+    says(&p,
+         "parked: 4.00 MiB of 8.00 MiB of optimizer states that lay idle for 1 ms of a step at first; at "
+         "1.00 GiB/s they go there and back in 7.81 ms they went 1 time, 4.00 MiB each on average, and 0 B "
+         "of 4.00 MiB came back; the optimizer waited for them for an unknown time parking ended: why ");
 }

@@ -1,0 +1,27 @@
+/*
+ * park.h - what became of optimizer states that were to be parked (run --park): rows of table meta that the
+ * shim wrote when it decided, and what table away_block has of them.
+ */
+#ifndef VS_READ_PARK_H
+#define VS_READ_PARK_H
+
+#include "trace.h"
+
+struct trace_park {
+    bool decided; /* the next four are known; like none, unforeseen and ended they are the process's */
+    int64_t idle, parked; /* bytes: that lay idle, and that were to go */
+    int64_t idle_ns;      /* of a step, by the device's clock */
+    int64_t link;         /* bytes in a second */
+    const char *none;     /* why nothing was to go; NULL */
+    int64_t unforeseen;   /* uses */
+    const char *ended;    /* why nothing goes any more; NULL: it does */
+    int64_t out, back;    /* bytes of the device that went, and that came back or were freed there */
+    int64_t times;        /* that some went while none was there */
+    int64_t waited_ns;    /* by the device's clock, all but the last times; UNKNOWN */
+};
+
+/* FIRST: of the devices; what is the process's is with the first one from which something went, or with this.
+ */
+int trace_park(struct trace *t, int64_t device, bool first, struct trace_park *out);
+
+#endif
