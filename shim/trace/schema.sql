@@ -374,7 +374,7 @@ CREATE TABLE pool_use(process INT, t_ns INT, device INT,
 -- allocated and not of reserved.  A row for each change; no row: nothing ever was.  Of a folded stretch those rows stay that held at peaks, at
 -- out-of-memory and at the moments of its rows of table zone, with the greatest and the last
 CREATE TABLE away(seq INTEGER PRIMARY KEY, t_ns INT, device INT, away_bytes INT);
--- which blocks these were: of allocation alloc_seq (0: of all the arena's blocks together) so many bytes were on the host from event seq on (0: none any more), and why: 'parked',
+-- which blocks these were: of allocation alloc_seq (0: of all the arena's blocks together) away_bytes were on the host from event seq on (0: none any more), and why: 'parked',
 -- 'suspended' or 'spilled'.  Of the device and for this reason so far: out_bytes that went, back_bytes that came back or were freed there, times that some went while
 -- none was there, waited_ns of the program for those that came back, by the device's clock (NULL: unknown).  The rest of the chunks in which blocks lie is counted
 -- by away alone.  Of a folded stretch those rows stay that hold of a block at its end, when most was away, at peaks and at out-of-memory

@@ -7,6 +7,8 @@
 
 #include "arena/device/served.h"
 
+#define VS_PARK_NO_STREAM ((CUstream)UINTPTR_MAX) /* in a stream's place: what waits is the host */
+
 /* X(symbol, (parameters)) */
 #define VS_AWAY_CALLS(X)                                                                                     \
     X(cuStreamCreate, (CUstream *, unsigned))                                                                \

@@ -1,8 +1,7 @@
 /*
- * moved.h - what the recording has of memory that goes to the host: which blocks, how long the program waited
- * for them, and what parking decided.
+ * moved.h - tells the recording which blocks are on the host.
  *
- * The caller holds the lock of park.c, but for vs_moved_pieces; it is inside the arenas (vs_served_in).
+ * The caller is inside the arenas (vs_served_in).
  */
 #ifndef VS_ARENA_AWAY_MOVED_H
 #define VS_ARENA_AWAY_MOVED_H
@@ -12,22 +11,13 @@
 
 /* What P has of the device, or all of it, moved. */
 void vs_moved_pieces(const struct vs_pieces *p);
+
+/* The rest is called with the lock of park.c. */
+
+/* For how long the program has waited for watched blocks (account.h); VS_BYTES_UNKNOWN from the first time on
+ * that could not be measured. */
+extern uint64_t vs_moved_waited_ns;
 /* W was parked, or came back. */
 void vs_moved_watched(const struct vs_watched *w, enum vs_away_why why);
-
-/* Between the two all comes back, and STREAM is told to wait for it. */
-void vs_moved_wait_begins(CUstream stream);
-void vs_moved_wait_ends(CUstream stream);
-/* The context of S has ended. */
-void vs_moved_device_ends(const struct vs_served *s);
-
-/* Of IDLE bytes, which lie so for MS of a step, PARKED go, where the link takes RATE bytes in a second. */
-void vs_moved_plan(uint64_t idle, uint64_t parked, double ms, double rate);
-/* Nothing is parked: says so, and records it. */
-void vs_moved_none(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* So many uses were not foreseen. */
-void vs_moved_unforeseen(uint32_t uses);
-/* Parking has ended. */
-void vs_moved_ended(const char *why);
 
 #endif

@@ -15,10 +15,10 @@
 #include <time.h>
 
 #include "access/use.h"
+#include "account.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "gate.h"
-#include "moved.h"
 #include "park_copy.h"
 #include "park_plan.h"
 #include "trace/roles.h"
@@ -195,11 +195,11 @@ static void change(uint8_t from, uint8_t to, CUstream stream)
     } else if (to == VS_ACCESS_IN_OPTIMIZER) {
         owed = false;
         vs_plan_gap_ends(stream);
-        vs_moved_wait_begins(stream);
+        vs_account_wait_begins(stream);
         all_back();
         for (uint32_t i = 0; i < vs_watched_count; i++) /* kernels may find one without being given it */
             vs_park_wait(&vs_watched[i], stream);
-        vs_moved_wait_ends(stream);
+        vs_account_wait_ends(stream);
     }
 }
 
@@ -350,6 +350,7 @@ void vs_park_arena_ends(struct vs_served *s)
             vs_watched_remove(&vs_watched[i]);
         }
     vs_park_copies_end(s);
+    vs_account_device_ends(s);
     vs_plan_device_ends(s);
     vs_lock_give(&lock);
 }

@@ -20,15 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifndef __CUDA_API_VERSION_INTERNAL
-#define __CUDA_API_VERSION_INTERNAL
-#endif
-#include <cuda.h>
+#include "calls.h"
 
 struct vs_arena;
 struct vs_served;
-
-#define VS_PARK_NO_STREAM ((CUstream)UINTPTR_MAX) /* in a stream's place: what waits is the host */
 
 extern _Atomic bool vs_park_on; /* a block of a wanted role is known */
 

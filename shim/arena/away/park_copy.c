@@ -1,7 +1,6 @@
 /* park_copy.c - see park_copy.h. */
 #include "park_copy.h"
 
-#include "park.h"
 #include "calls.h"
 #include "core/log.h"
 #include "moved.h"
@@ -67,17 +66,20 @@ bool vs_park_copies(struct vs_served *s, struct vs_arena *arena)
 
 void vs_park_copies_end(struct vs_served *s)
 {
-    vs_moved_device_ends(s);
     copies[s - vs_served].stream = NULL;
     copies[s - vs_served].fence = NULL;
+}
+
+static bool is_captured(const struct vs_served *s)
+{
+    return s->cuda.captures != NULL && __atomic_load_n(s->cuda.captures, __ATOMIC_ACQUIRE) != 0;
 }
 
 /* An event of the context would spoil a capture, and it stands for no other context's work. */
 static bool can_fence(struct vs_served *s)
 {
     uint64_t other;
-    bool captures = s->cuda.captures != NULL && __atomic_load_n(s->cuda.captures, __ATOMIC_ACQUIRE) != 0;
-    return stream_of(s) != NULL && !captures &&
+    return stream_of(s) != NULL && !is_captured(s) &&
            (s->cuda.others == NULL || s->cuda.others->list(&s->cuda, &other, 1) == 0);
 }
 
@@ -200,7 +202,8 @@ CUevent vs_park_stamp(struct vs_served *s, CUstream stream)
 {
     struct vs_away_thread t;
     CUevent event = NULL;
-    if (vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
+    if (stream == VS_PARK_NO_STREAM || is_captured(s) ||
+        vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
         return NULL;
     if (s->cuda.call.cuEventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
         s->cuda.call.cuEventRecord(event, stream) != CUDA_SUCCESS) {

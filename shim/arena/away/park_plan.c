@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "account.h"
 #include "calls.h"
 #include "core/fork.h"
 #include "core/log.h"
 #include "host.h"
-#include "moved.h"
 #include "park_copy.h"
 #include "trace/access.h"
 
@@ -176,7 +176,7 @@ static bool have_store(uint64_t places)
     char why[256];
     if (vs_host_make(&store, places, "", why, sizeof why) == NULL)
         return true;
-    vs_moved_none("%s", why);
+    vs_account_none("%s", why);
     return false;
 }
 
@@ -195,7 +195,7 @@ static void say(uint64_t all, uint64_t planned, double rate)
     vs_log("park: the optimizer leaves %s idle for %.0f ms of a step; the link takes %s/s: %s are parked%s",
            idle, (double)shortest, link, goes,
            planned < all ? ", as much as it carries there and back in that time" : "");
-    vs_moved_plan(all, planned, (double)shortest, rate);
+    vs_account_plan(all, planned, (double)shortest, rate);
 }
 
 static double link_rate(const struct vs_watched *w)
@@ -217,7 +217,7 @@ static void decide(struct vs_watched **list, uint32_t count, uint64_t all)
     uint64_t planned = choose(list, count, (uint64_t)fits);
     decided = true;
     if (rate <= 0) {
-        vs_moved_none("the driver does not say how fast the link is");
+        vs_account_none("the driver does not say how fast the link is");
         return;
     }
     if (planned == 0 || have_store(lay_out()))
@@ -250,11 +250,12 @@ static void say_why_not(uint32_t unknown)
     if (decided || ++rounds != GIVE_UP)
         return;
     if (unknown != 0)
-        vs_moved_none("%u launches in forward and backward did not say what they use (kernels that find "
-                      "addresses in memory, textures)",
-                      unknown);
+        vs_account_none("%u launches in forward and backward did not say what they use (kernels that find "
+                        "addresses in memory, textures)",
+                        unknown);
     else
-        vs_moved_none("no optimizer state of 2 MiB or more is used by the optimizer alone, step after step");
+        vs_account_none(
+            "no optimizer state of 2 MiB or more is used by the optimizer alone, step after step");
 }
 
 void vs_plan_gap_begins(CUstream stream, uint32_t unknown)
@@ -285,7 +286,7 @@ void vs_plan_unforeseen(struct vs_watched *w)
     static uint32_t uses, next = 1;
     char bytes[32];
     w->planned = false;
-    vs_moved_unforeseen(++uses);
+    vs_account_unforeseen(++uses);
     if (uses != next)
         return;
     next *= 10;
@@ -304,7 +305,7 @@ void vs_plan_unknown(void)
         return;
     for (uint32_t i = 0; i < vs_watched_count; i++)
         vs_watched[i].planned = false;
-    vs_moved_ended("work that does not say what it uses has brought all back");
+    vs_account_ended("work that does not say what it uses has brought all back");
     vs_log(
         "park: work that does not say what it uses has brought all back %u times: nothing is parked any more",
         OFTEN);
