@@ -56,3 +56,25 @@ int trace_park(struct trace *t, int64_t device, bool first, struct trace_park *o
     }
     return trace_sql_done(t, s);
 }
+
+/* ---- before anything was parked ---- */
+
+#define STATES                                                                                               \
+    " JOIN framework_role f ON f.alloc_seq = l.alloc_seq AND f.role = 3 JOIN access_times u ON u.alloc_seq " \
+    "= l.alloc_seq JOIN access_kind k ON k.id = u.kind WHERE l.size_bytes >= 2097152 AND k.phases = 16 AND " \
+    "k.kinds & 898 = 0 AND u.steps >= 8 AND u.steps = u.last_step - ifnull(u.first_step, 0) + 1 AND "
+#define FORECAST(from) "SELECT sum(l.size_bytes), max((u.last - u.first) / (u.steps - 1)) FROM " from
+
+int trace_park_forecast(struct trace *t, int64_t device, int64_t oom_seq, struct trace_park_forecast *out)
+{
+    *out = (struct trace_park_forecast){0};
+    if (t->process.driver != VS_DRIVER_REAL)
+        return 0;
+    struct sqlite3_stmt *s =
+        oom_seq == UNKNOWN ? trace_sql(t, FORECAST("live_at_peak l" STATES "l.device = ?1"), 1, device)
+                           : trace_sql(t, FORECAST("live_at_oom l" STATES "l.device = ?1 AND l.oom_seq = ?2"),
+                                       2, device, oom_seq);
+    if (trace_sql_row(s) && trace_sql_amount(s, 0) > 0 && trace_sql_amount(s, 1) > 0)
+        *out = (struct trace_park_forecast){trace_sql_amount(s, 0), trace_sql_amount(s, 1)};
+    return trace_sql_done(t, s);
+}

@@ -60,6 +60,28 @@ static void print_before(const struct report *r, FILE *out, bool exact)
         (long long)before.step, B(before.size), B(before.more));
 }
 
+/* What park would have to carry: of what lived at the peak, or at the refusal, while something else than the
+ * optimizer ran.  How fast the link is nobody has measured. */
+static void print_park(const struct report *r, const struct device_report *d, FILE *out, bool exact)
+{
+    struct trace_park_forecast f;
+    bool refused = died(r);
+    const char *phase = refused ? r->oom.lead->phase : d->phase_at_peak;
+    int64_t allocated = refused ? r->oom.lead->framework + r->oom.lead->direct : d->allocated->bytes;
+    if (!phase || (strcmp(phase, "forward") && strcmp(phase, "logits") && strcmp(phase, "backward")) ||
+        d->park.decided || d->park.none ||
+        trace_park_forecast(r->trace, d->device, refused ? r->oom.lead->seq : UNKNOWN, &f) ||
+        f.bytes <= allocated / PART)
+        return;
+    wrap_print(
+        out, 2, 4,
+        "%s of what was allocated are optimizer states that the device is given in the optimizer alone, "
+        "about "
+        "every %s: at that pace vramscope run --park=optimizer-state needs a link of %s/s to have all of "
+        "them on the host meanwhile",
+        B(f.bytes), units_time(f.every_ns).s, B((int64_t)(2e9 * (double)f.bytes / (double)f.every_ns)));
+}
+
 /* Nothing is said of a recording that cannot be replayed. */
 static void print_remedies(const struct report *r, const struct device_report *d, FILE *out, bool exact)
 {
@@ -229,6 +251,7 @@ void first_text(const struct report *r, FILE *out, bool exact)
     }
     if (d && d->allocated) {
         print_remedies(r, d, out, exact);
+        print_park(r, d, out, exact);
         fputc('\n', out);
         print_held(r, d, out, exact);
         print_beside(r, d, out, exact);

@@ -194,7 +194,8 @@ static int load_parts(struct report *r, struct device_report *d)
     if (parts & REPORT_RANGES &&
         trace_range_names(t, d->device, MOST_NAMES, &d->names, &d->name_count, &d->all_names))
         return -1;
-    if ((parts & REPORT_HELD && load_held(t, d)) ||
+    if ((parts & REPORT_HELD &&
+         (load_held(t, d) || trace_park(t, d->device, r->device_count == 1, &d->park))) ||
         (parts & REPORT_UNUSED && load_unused(t, d, EVENTS_MOST)) ||
         (parts & REPORT_GROWTH && load_growth(r, d)) || (parts & REPORT_SAVINGS && load_savings(r, d)) ||
         (parts & REPORT_RESIDUAL && load_residual(r, d)))
@@ -216,8 +217,6 @@ static int load_device(struct report *r, int64_t id, struct device_report *d)
     d->reserved = trace_find_peak(t, id, "reserved");
     d->framework = trace_find_peak(t, id, "framework");
     d->direct = trace_find_peak(t, id, "direct");
-    if (trace_park(t, id, r->device_count == 1, &d->park))
-        return -1;
     if (d->allocated) {
         struct trace_then then = {.away = 0};
         if (!trace_then(t, id, d->allocated->seq, &then) && then.found)

@@ -23,6 +23,22 @@ int trace_live(struct trace *t, int64_t device, struct trace_live **out, size_t 
     return ask("live");
 }
 
+int trace_park(struct trace *t, int64_t device, bool first, struct trace_park *out)
+{
+    assert_true(first);
+    return ask("park");
+}
+
+int trace_away_parts(struct trace *t, int64_t device, int64_t seq, struct trace_away_part **out, size_t *n)
+{
+    return ask("away_parts");
+}
+
+char *trace_away_words(const struct trace_away_part *parts, size_t n, enum trace_away_bytes with)
+{
+    return NULL;
+}
+
 int trace_samples(struct trace *t, int64_t device, struct trace_sample **out, size_t *n)
 {
     return ask("samples");
@@ -152,11 +168,11 @@ static const char *asks(unsigned parts)
 TEST(test_a_report_asks_the_file_for_the_parts_of_its_page_alone)
 {
     assert_string_equal(asks(0), "");
-    assert_string_equal(asks(REPORT_HELD), "live");
+    assert_string_equal(asks(REPORT_HELD), "live park");
     assert_string_equal(asks(REPORT_RESIDUAL), "samples");
     assert_string_equal(asks(REPORT_UNSEEN | REPORT_GROWTH), "step_ends unseen");
     assert_string_equal(asks(REPORT_UNUSED), "unused");
     assert_string_equal(
         asks(REPORT_ALL),
-        "costs arenas refusal range_names live unused step_ends step_memory causes samples unseen");
+        "costs arenas refusal range_names live park unused step_ends step_memory causes samples unseen");
 }
