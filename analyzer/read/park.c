@@ -3,8 +3,10 @@
 
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "sql.h"
 
 static const char *fact(struct trace *t, const char *key)
@@ -77,4 +79,39 @@ int trace_park_forecast(struct trace *t, int64_t device, int64_t oom_seq, struct
     if (trace_sql_row(s) && trace_sql_amount(s, 0) > 0 && trace_sql_amount(s, 1) > 0)
         *out = (struct trace_park_forecast){trace_sql_amount(s, 0), trace_sql_amount(s, 1)};
     return trace_sql_done(t, s);
+}
+
+/* ---- for a run that parks from its first step on ---- */
+
+enum { SHAPES = 64 };
+
+/* Of what lived at the peaks, per size, states that PyTorch told: how many, how many of them the device is
+ * given in the optimizer alone, and how far apart. */
+#define SIZES                                                                                                \
+    "SELECT ifnull(l.request_bytes, l.size_bytes) AS size, count(*) AS n, sum(k.phases = 16 AND k.kinds & "  \
+    "898 = 0 AND u.steps >= 3) AS alone, min(min((u.last - u.first) / max(u.steps - 1, 1), ifnull(u.gap, "   \
+    "1))) AS every FROM "                                                                                    \
+    "live_at_peak l JOIN framework_role f ON f.alloc_seq = l.alloc_seq AND f.role = 3 JOIN access_times u "  \
+    "ON u.alloc_seq = l.alloc_seq JOIN access_kind k ON k.id = u.kind WHERE size >= 2097152 GROUP BY 1"
+
+char *trace_park_plan(struct trace *t)
+{
+    struct sqlite3_stmt *s = trace_sql(
+        t, "SELECT size, n, every FROM (" SIZES ") WHERE alone = n AND every > 0 ORDER BY size * n DESC", 0);
+    struct trace_park was;
+    int64_t idle_ns = INT64_MAX;
+    char *list = xstrdup("");
+    for (int i = 0; i < SHAPES && trace_sql_row(s); i++) {
+        char *more = xformat("%s%s%lldx%lld", list, i ? "," : "", (long long)trace_sql_amount(s, 0),
+                             (long long)trace_sql_amount(s, 1));
+        free(list);
+        list = more;
+        idle_ns = trace_sql_amount(s, 2) < idle_ns ? trace_sql_amount(s, 2) : idle_ns;
+    }
+    sqlite3_finalize(s);
+    if (*list && !trace_park(t, 0, true, &was) && was.decided)
+        idle_ns = was.idle_ns; /* the device's clock said it */
+    char *plan = *list ? xformat("ns=%lld;%s", (long long)idle_ns, list) : NULL;
+    free(list);
+    return plan;
 }

@@ -25,12 +25,16 @@ struct trace_park {
 int trace_park(struct trace *t, int64_t device, bool first, struct trace_park *out);
 
 /* Of what lived at the device's peak, or at the out-of-memory at OOM_SEQ (UNKNOWN: the peak), the optimizer
- * states that --park would look at: told by PyTorch, 2 MiB or more, given to the device in the optimizer alone,
- * in each of eight steps or more, and in no other way that might have been missed. */
+ * states that --park would look at: told by PyTorch, 2 MiB or more, given to the device in the optimizer
+ * alone, in each of eight steps or more, and in no other way that might have been missed. */
 struct trace_park_forecast {
     int64_t bytes;    /* 0: there are none, or the recording is not of a GPU */
     int64_t every_ns; /* so far apart the host gave them to the device, on average */
 };
 int trace_park_forecast(struct trace *t, int64_t device, int64_t oom_seq, struct trace_park_forecast *out);
+
+/* What a run of the same program needs to park from its first step on: VRAMSCOPE_PARK_FROM.  NULL: the
+ * recording does not know.  The caller frees it. */
+char *trace_park_plan(struct trace *t);
 
 #endif

@@ -15,13 +15,14 @@
 #include "base/args.h"
 #include "base/shown.h"
 #include "core/options.h"
+#include "read/park.h"
 #include "start.h"
 #include "outputs.h"
 #include "place.h"
 
 struct options {
     const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events,
-        *allocator, *limit, *park;
+        *allocator, *limit, *park, *from;
     struct arg_list labels;
     bool access, no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off, force;
 };
@@ -50,6 +51,8 @@ static const struct option_row rows[] = {
      "COMMAND's processes get no more than SIZE each of any device; 0:20GiB,1:30GiB by device"},
     {"park", 0, "optimizer-state", ARG_WORD, AT(park),
      "what pays of these lies on the host outside of the optimizer; implies the arena and --access"},
+    {"from", 0, "FILE", ARG_TEXT, AT(from),
+     "with --park: a recording of COMMAND made with --access, so that nothing has to be measured first"},
     {"access", 0, NULL, ARG_FLAG, AT(access),
      "follow when the device is given each block, by kernels, copies and graphs"},
     {"no-auto-phases", 0, NULL, ARG_FLAG, AT(no_auto_phases), "don't tell PyTorch's phases automatically"},
@@ -203,11 +206,33 @@ static int set_environment(const struct options *o, const char *output, const ch
     return o->simulated ? set_simulated() : 0;
 }
 
+/* What the recording of --from knows; 0 or 2. */
+static int set_plan(const struct options *o)
+{
+    struct trace t;
+    if (!o->from)
+        return 0;
+    if (!o->park)
+        return complain("run: --from=%s is read for --park=optimizer-state: name that, too", shown(o->from));
+    if (trace_open(&t, o->from))
+        return complain("run: --from: %s", t.why);
+    char *plan = trace_park_plan(&t);
+    trace_close(&t);
+    if (!plan)
+        return complain(
+            "run: --from=%s knows no optimizer states of 2 MiB or more that the optimizer alone uses: "
+            "record two steps or more with --access",
+            shown(o->from));
+    setenv("VRAMSCOPE_PARK_FROM", plan, 1);
+    free(plan);
+    return 0;
+}
+
 /* All checks before the command is started; 0 or 2. */
 static int prepare(const struct options *o, const struct output *output)
 {
     char why[512];
-    if (output_check(output, o->force, "run") || check_values(o))
+    if (output_check(output, o->force, "run") || check_values(o) || set_plan(o))
         return EXIT_USAGE;
     char *library = place_library(why, sizeof why);
     int status = library ? set_environment(o, output->path, library) : complain("run: %s", why);

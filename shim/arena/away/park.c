@@ -96,6 +96,9 @@ void vs_park_told(const uint64_t *addresses, size_t count, unsigned role)
     vs_lock_take(&lock);
     for (size_t i = 0; i < count; i++)
         any = tell(addresses[i]) || any;
+    if (any && *vs_options.park_from != 0 && atomic_load_explicit(&phase, memory_order_relaxed) == 0)
+        atomic_store_explicit(&phase, VS_ACCESS_IN_OPTIMIZER,
+                              memory_order_relaxed); /* it made them just now */
     vs_lock_give(&lock);
     pthread_setcancelstate(cancel, NULL);
     vs_served_out();

@@ -19,6 +19,7 @@
 #include "calls.h"
 #include "core/fork.h"
 #include "core/log.h"
+#include "foreseen.h"
 #include "host.h"
 #include "park_copy.h"
 #include "trace/access.h"
@@ -125,7 +126,8 @@ static int by_size(const void *a, const void *b)
 
 static bool may_park(const struct vs_watched *w)
 {
-    return w->rounds >= ROUNDS && w->before == VS_ACCESS_IN_OPTIMIZER && vs_park_copies(w->s, w->arena);
+    bool alone = w->rounds >= ROUNDS && w->before == VS_ACCESS_IN_OPTIMIZER;
+    return (alone || vs_foreseen(w)) && vs_park_copies(w->s, w->arena);
 }
 
 static uint64_t candidates(struct vs_watched **list, uint32_t *count)
@@ -261,6 +263,8 @@ static void say_why_not(uint32_t unknown)
 void vs_plan_gap_begins(CUstream stream, uint32_t unknown)
 {
     read_time();
+    if (shortest < 0)
+        shortest = vs_foreseen_ms();
     begin_curve();
     atomic_store_explicit(&in_gap, true, memory_order_relaxed);
     if (!decided)

@@ -13,6 +13,8 @@
  *      one          one state is freed while forward runs, and made anew; the states share chunks
  *      freed        the states are freed while forward runs, and made anew
  *      suspends     the program suspends itself in forward
+ *      born         (in every step) nothing of this; states are made in the first optimizer, and used there
+ * alone
  *
  * prog_park.c hold - works as a line each on its standard input says: "state" looks at states, "other" at
  * memory that is none, by kernels and copies; "drop" frees a state.
@@ -137,6 +139,8 @@ static void optimizer(int step)
 {
     vramscope_range_push("optimizer");
     for (int i = 0; i < STATES; i++) {
+        if (!state[i].at)
+            make(&state[i], STATE, (uint32_t)i);
         look(&gradient[i % GRADIENTS]);
         look(&state[i]);
         fill(&state[i], (uint32_t)(step * 1000 + 500 + i));
@@ -177,7 +181,8 @@ int main(int argc, char **argv)
     OK(cuModuleGetFunction(&reaching, module, "simcuda_nothing_ncclDevKernel"));
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     words = malloc((size_t)STATE * MIB);
-    for (int i = 0; i < STATES; i++)
+    bool born = argc > 2 && !strcmp(argv[2], "born");
+    for (int i = 0; i < STATES && !born; i++)
         make(&state[i], STATE, (uint32_t)i);
     if (!strcmp(argv[1], "hold"))
         hold();
@@ -186,19 +191,22 @@ int main(int argc, char **argv)
             least_left = SIZE_MAX;
         bool once = argc > 2 && (!strcmp(argv[2], "late") || !strcmp(argv[2], "one"));
         bool late = argc > 2 && !strcmp(argv[2], "reaching");
-        bool now = argc > 2 && (once ? step == 8 : late ? step >= 8 : step % 3 == 0);
+        bool now = argc > 2 && !born && (once ? step == 8 : late ? step >= 8 : step % 3 == 0);
         forward(step, now ? argv[2] : NULL);
         backward(step);
         optimizer(step);
-        look(&state[1]); /* between two phases */
+        if (!born)
+            look(&state[1]); /* between two phases */
         for (int i = 0; i < GRADIENTS; i++)
             drop(&gradient[i]);
         tell_states();
         vramscope_step();
     }
+    vramscope_range_push(born ? "optimizer" : "the end");
     for (int i = 0; i < STATES; i++)
         if (state[i].at)
             look(&state[i]);
+    vramscope_range_pop();
     fprintf(stderr, "held %llu MiB\n", (unsigned long long)((left - least_left) / MIB));
     puts("done");
     return 0;
