@@ -38,6 +38,7 @@ static void read_plan(struct trace *t, struct trace_park *p)
     p->idle_ns = ns;
     p->link = link;
     p->parked = parked;
+    p->from = strstr(plan, ",from") != NULL;
 }
 
 int trace_park(struct trace *t, int64_t device, bool first, struct trace_park *out)
@@ -70,7 +71,7 @@ int trace_park(struct trace *t, int64_t device, bool first, struct trace_park *o
 int trace_park_forecast(struct trace *t, int64_t device, int64_t oom_seq, struct trace_park_forecast *out)
 {
     *out = (struct trace_park_forecast){0};
-    if (t->process.driver != VS_DRIVER_REAL)
+    if (t->process.driver != VS_DRIVER_REAL || trace_sql_one(t, "SELECT 1 FROM access LIMIT 1", 0) != 1)
         return 0;
     struct sqlite3_stmt *s =
         oom_seq == UNKNOWN ? trace_sql(t, FORECAST("live_at_peak l" STATES "l.device = ?1"), 1, device)

@@ -10,7 +10,8 @@
 struct trace_park {
     bool decided; /* the next four are known; like none, unforeseen and ended they are the process's */
     int64_t idle, parked; /* bytes: that lay idle, and that were to go */
-    int64_t idle_ns;      /* of a step, by the device's clock */
+    int64_t idle_ns;      /* of a step, by the device's clock, */
+    bool from;            /* or as another recording had it */
     int64_t link;         /* bytes in a second */
     const char *none;     /* why nothing was to go; NULL */
     int64_t unforeseen;   /* uses */

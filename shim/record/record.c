@@ -66,6 +66,7 @@ static const uint8_t traits[256] = {
     [VS_OP_CONTEXT_DESTROY] = ENDS,
     [VS_OP_MODULE_UNLOAD] = ENDS,
     [VS_OP_BLOCK_FREE] = ENDS,
+    [VS_OP_BLOCK_AWAY] = ENDS, /* it may be back */
     [VS_OP_RANGE_PUSH] = OWN_RANGE | TRACKED,
     [VS_OP_RANGE_POP] = OWN_RANGE | ENDS,
     [VS_OP_RECORD_START] = ENDS,

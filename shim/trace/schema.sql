@@ -65,7 +65,7 @@
 -- old had been folded: table stretch), live_incomplete (absent, or 1: no room was left to keep table live).
 -- label.NAME, with its value: what the user calls the run by (VRAMSCOPE_LABELS, `vramscope run --label`), absent where nobody gave it a label.
 -- limit: the most that the process got of each device, as VRAMSCOPE_LIMIT (`vramscope run --limit`) said it; absent: none.
--- park: what `vramscope run --park` decided, 'idle=N,ns=N,link=N,parked=N': bytes of optimizer states that lay idle for so long of a step, bytes that the link took in a
+-- park: what `vramscope run --park` decided, 'idle=N,ns=N,link=N,parked=N', with ',from' where a recording before had said how long: bytes of optimizer states that lay idle for so long of a step, bytes that the link took in a
 -- second, and bytes that were to go (absent: nothing was decided).  park_none: why nothing goes.  park_unforeseen: uses that were not foreseen.  park_ended: why nothing goes any more.
 -- contract.NAME: view contract.
 -- dry: of a dry run, what it stands for: gpu=KEY,bytes=N (of memory),steps=N|all,values=first|second (which assumptions about what only a GPU computes), skew, keep, overflow as given.

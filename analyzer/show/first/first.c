@@ -76,9 +76,8 @@ static void print_park(const struct report *r, const struct device_report *d, FI
     wrap_print(
         out, 2, 4,
         "%s of what was allocated are optimizer states that the device is given in the optimizer alone, "
-        "about "
-        "every %s: at that pace vramscope run --park=optimizer-state needs a link of %s/s to have all of "
-        "them on the host meanwhile",
+        "on average every %s: at that pace vramscope run --park=optimizer-state needs a link of at least "
+        "%s/s to have all of them on the host meanwhile",
         B(f.bytes), units_time(f.every_ns).s, B((int64_t)(2e9 * (double)f.bytes / (double)f.every_ns)));
 }
 

@@ -17,17 +17,18 @@ static int64_t both_ways_ns(const struct trace_park *p, int64_t bytes)
 
 static void print_plan(const struct trace_park *p, FILE *out, bool exact)
 {
+    const char *when = p->from ? "in the recording before" : "at first";
     if (p->decided && p->parked == 0)
         wrap_print(
             out, 4, 6,
-            "nothing was parked: %s of optimizer states lay idle for %s of a step at first, and at %s/s none of "
+            "nothing was parked: %s of optimizer states lay idle for %s of a step %s, and at %s/s none of "
             "them goes there and back in nine tenths of that",
-            B(p->idle), units_time(p->idle_ns).s, B(p->link));
+            B(p->idle), units_time(p->idle_ns).s, when, B(p->link));
     else if (p->decided)
         wrap_print(out, 4, 6,
-                   "parked: %s of %s of optimizer states that lay idle for %s of a step at first; at %s/s they go "
+                   "parked: %s of %s of optimizer states that lay idle for %s of a step %s; at %s/s they go "
                    "there and back in %s",
-                   B(p->parked), B(p->idle), units_time(p->idle_ns).s, B(p->link),
+                   B(p->parked), B(p->idle), units_time(p->idle_ns).s, when, B(p->link),
                    units_time(both_ways_ns(p, p->parked)).s);
     else if (p->none)
         wrap_print(out, 4, 6, "nothing was parked: %s", shown(p->none));
@@ -41,7 +42,8 @@ static void print_moves(const struct trace_park *p, FILE *out, bool exact)
     char *waited =
         known ? xformat("at least %s in all", units_time(p->waited_ns).s) : xstrdup("for an unknown time");
     wrap_print(out, 4, 6,
-               "they went %s, %s each on average, and %s of %s came back; the optimizer waited for them %s",
+               "they went %s, %s each on average, and %s of %s came back or were freed there; the optimizer "
+               "waited for them %s",
                units_count(p->times, "time").s, B(p->out / p->times), B(p->back), B(p->out), waited);
     free(waited);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/log.h"
+#include "foreseen.h"
 #include "moved.h"
 #include "park_copy.h"
 #include "provider/provider.h"
@@ -39,9 +40,9 @@ static void read_waits(void)
 /* Where some block is not back. */
 static struct vs_served *lacking(void)
 {
-    for (uint32_t i = 0; i < vs_watched_count; i++)
-        if (vs_watched[i].parked || vs_watched[i].coming)
-            return vs_watched[i].s;
+    VS_WATCHED_EACH(w)
+    if (w->parked || w->coming)
+        return w->s;
     return NULL;
 }
 
@@ -93,8 +94,8 @@ static void fact(const char *key, const char *format, ...)
 
 void vs_account_plan(uint64_t idle, uint64_t parked, double ms, double rate)
 {
-    fact("park", "idle=%llu,ns=%.0f,link=%.0f,parked=%llu", (unsigned long long)idle, ms * 1e6, rate,
-         (unsigned long long)parked);
+    fact("park", "idle=%llu,ns=%.0f,link=%.0f,parked=%llu%s", (unsigned long long)idle, ms * 1e6, rate,
+         (unsigned long long)parked, vs_foreseen_ms() > 0 ? ",from" : "");
 }
 
 void vs_account_none(const char *format, ...)

@@ -48,8 +48,9 @@ static bool read_shapes(const char *text)
 static bool agrees(void)
 {
     bool same = true;
-    for (uint32_t i = 0; i < vs_watched_count; i++) {
-        struct shape *s = shape_of(&vs_watched[i]);
+    VS_WATCHED_EACH(w)
+    {
+        struct shape *s = shape_of(w);
         if (s != NULL)
             s->found++;
     }
@@ -63,11 +64,19 @@ static bool agrees(void)
     return same;
 }
 
+static uint32_t watched(void)
+{
+    uint32_t n = 0;
+    VS_WATCHED_EACH(w)
+    n++;
+    return n;
+}
+
 float vs_foreseen_ms(void)
 {
     const char *text = vs_options.park_from, *list = strchr(text, ';');
     unsigned long long ns;
-    if (idle_ms >= 0 || *text == 0 || vs_watched_count == 0)
+    if (idle_ms >= 0 || *text == 0 || watched() == 0)
         return idle_ms > 0 ? idle_ms : -1;
     idle_ms = 0;
     if (list == NULL || sscanf(text, "ns=%llu", &ns) != 1 || !read_shapes(list + 1))

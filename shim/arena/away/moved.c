@@ -30,19 +30,20 @@ void vs_moved_pieces(const struct vs_pieces *p)
     }
 }
 
-/* Two blocks may lie in the last chunk of W; it goes and comes with the later and the earlier of them. */
-static bool share_chunk(const struct vs_watched *w, const struct vs_watched *next)
+/* Tells of the block that lies from FROM to TO, in a chunk of another one that moved, if it is parked. */
+static void tell_neighbour(uint64_t from, uint64_t to, enum vs_away_why why)
 {
-    uint64_t chunk = w->s->cuda.chunk;
-    return w->arena == next->arena && (w->address + w->size - 1) / chunk == next->address / chunk;
+    struct vs_watched *w = from < to ? vs_watched_at(from, to - from) : NULL;
+    if (w != NULL && w->parked)
+        tell(w->s, w->arena, w->address, why);
 }
 
+/* In its first and last chunk others may lie: these go with the later of the two, and come with the earlier.
+ */
 void vs_moved_watched(const struct vs_watched *w, enum vs_away_why why)
 {
-    const struct vs_watched *end = vs_watched + vs_watched_count;
+    uint64_t mask = w->s->cuda.chunk - 1, end = w->address + w->size;
     tell(w->s, w->arena, w->address, why);
-    if (w > vs_watched && w[-1].parked && share_chunk(&w[-1], w))
-        tell(w->s, w->arena, w[-1].address, why);
-    if (w + 1 < end && w[1].parked && share_chunk(w, w + 1))
-        tell(w->s, w->arena, w[1].address, why);
+    tell_neighbour(w->address & ~mask, w->address, why);
+    tell_neighbour(end, (end + mask) & ~mask, why);
 }

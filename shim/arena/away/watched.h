@@ -27,6 +27,7 @@ struct vs_watched {
 
 extern struct vs_watched *vs_watched;
 extern uint32_t vs_watched_count;
+#define VS_WATCHED_EACH(w) for (struct vs_watched *w = vs_watched; w < vs_watched + vs_watched_count; w++)
 
 /* Whether some block that is watched may lie in the chunk of ADDRESS: two loads, any thread. */
 bool vs_watched_near(uint64_t address);

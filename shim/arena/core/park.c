@@ -97,7 +97,7 @@ uint64_t vs_arena_block_away(struct vs_arena *a, uint64_t address)
     const struct extent *t = extent != NIL ? &a->extent[extent] : NULL;
     struct run slots = t ? vs_block_slots(a, t) : (struct run){0};
     for (uint32_t slot = slots.first; slot < slots.first + slots.count; slot++)
-        if (is_parked(a, chunk_at(a, slot)) || is_away(a, chunk_at(a, slot)))
+        if ((t->is_parked && is_parked(a, chunk_at(a, slot))) || is_away(a, chunk_at(a, slot)))
             bytes += bytes_at(a, t, slot);
     bytes = t && bytes > t->requested ? t->requested : bytes;
     vs_leave(a);

@@ -49,13 +49,13 @@ static inline uint64_t lap_of(const struct vs_journal *j, uint64_t seq)
  */
 static inline bool is_end(uint8_t op)
 {
-    const uint64_t ends = UINT64_C(1) << VS_OP_FREE | UINT64_C(1) << VS_OP_FREE_FAILED |
-                          UINT64_C(1) << VS_OP_PHYS_RELEASE | UINT64_C(1) << VS_OP_UNMAP |
-                          UINT64_C(1) << VS_OP_VA_FREE | UINT64_C(1) << VS_OP_POOL_RESERVED |
-                          UINT64_C(1) << VS_OP_UNBIND | UINT64_C(1) << VS_OP_CONTEXT_DESTROY |
-                          UINT64_C(1) << VS_OP_MODULE_UNLOAD | UINT64_C(1) << VS_OP_BLOCK_FREE |
-                          UINT64_C(1) << VS_OP_ARENA_RESERVED | UINT64_C(1) << VS_OP_RANGE_POP |
-                          UINT64_C(1) << VS_OP_RECORD_START | UINT64_C(1) << VS_OP_RECORD_STOP;
+    const uint64_t ends =
+        UINT64_C(1) << VS_OP_FREE | UINT64_C(1) << VS_OP_FREE_FAILED | UINT64_C(1) << VS_OP_PHYS_RELEASE |
+        UINT64_C(1) << VS_OP_UNMAP | UINT64_C(1) << VS_OP_VA_FREE | UINT64_C(1) << VS_OP_POOL_RESERVED |
+        UINT64_C(1) << VS_OP_UNBIND | UINT64_C(1) << VS_OP_CONTEXT_DESTROY |
+        UINT64_C(1) << VS_OP_MODULE_UNLOAD | UINT64_C(1) << VS_OP_BLOCK_FREE |
+        UINT64_C(1) << VS_OP_ARENA_RESERVED | UINT64_C(1) << VS_OP_BLOCK_AWAY |
+        UINT64_C(1) << VS_OP_RANGE_POP | UINT64_C(1) << VS_OP_RECORD_START | UINT64_C(1) << VS_OP_RECORD_STOP;
     return op < 64 && ends >> op & 1;
 }
 

@@ -13,6 +13,7 @@ run -o measured.db --park=optimizer-state -- "$tests/prog_park" 8 born >/dev/nul
 run -o from.db --park=optimizer-state --from=before.db -- "$tests/prog_park" 8 born >/dev/null || fail "with: $(cat err)"
 [ "$(steps_before from.db)" = 1 ] || fail "with a recording it parked after $(steps_before from.db) steps: $(cat err)"
 [ "$(sqlite3 from.db "SELECT max(away_bytes) >> 20 FROM away")" = 96 ] || fail "not all states went: $(cat err)"
+"$V" report from.db | tr -s ' \n' ' ' | grep -q 'optimizer states that lay idle for .* of a step in the recording before; at' || fail "report: $("$V" report from.db)"
 run -o again.db --park=optimizer-state --from=from.db -- "$tests/prog_park" 8 born >/dev/null || fail "from a parked one: $(cat err)"
 [ "$(steps_before again.db)" = 1 ] || fail "from a parked one: $(cat err)"
 

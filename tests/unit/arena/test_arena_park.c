@@ -120,6 +120,29 @@ TEST(a_chunk_of_two_blocks_is_parked_while_both_are)
     done();
 }
 
+#define AWAY(block) vs_arena_block_away(k.arena, block)
+
+TEST(each_block_has_the_bytes_that_are_parked_of_it)
+{
+    begin_park(32, NULL);
+    uint64_t a = take_one(G + G / 2), b = take_one(G + G / 2);
+    assert_int_equal(AWAY(a), 0);
+    park(a, G + G / 2);
+    assert_int_equal(AWAY(a), G); /* the rest lies in a chunk of both */
+    park(b, G + G / 2);
+    assert_true(AWAY(a) == G + G / 2 && AWAY(b) == G + G / 2);
+    assert_int_equal(AWAY(a) + AWAY(b), k.arena->parked_live);
+    uint64_t other = take_one(3 * G);
+    assert_int_equal(AWAY(other), 0); /* it has their chunks */
+    give_own(other, 3 * G, 2, one);
+    unpark(a);
+    assert_true(AWAY(a) == 0 && AWAY(b) == G);
+    unpark(b);
+    assert_int_equal(AWAY(b), 0);
+    assert_int_equal(AWAY(a + 512), 0); /* no block begins there */
+    done();
+}
+
 TEST(of_a_chunk_of_two_blocks_the_one_that_returned_is_left_alone)
 {
     begin_park(32, NULL);

@@ -47,6 +47,14 @@ static struct vs_journal *create_with(uint8_t op, uint64_t n, uint32_t slots)
     return j;
 }
 
+TEST(the_last_eighth_of_the_ring_takes_that_a_block_is_back, make_dir, drop_dir)
+{
+    struct vs_journal *j = create_with(VS_OP_ALLOC, 56, 64);
+    assert_true(offer(j, VS_OP_ALLOC, 7) == VS_SEQ_NONE);
+    assert_int_equal(offer(j, VS_OP_BLOCK_AWAY, 7), 57);
+    vs_journal_close(j);
+}
+
 TEST(the_last_eighth_of_the_ring_takes_ends_only_and_a_lost_end_is_counted_with_its_place, make_dir, drop_dir)
 {
     static const uint8_t ends[] = {VS_OP_FREE,   VS_OP_FREE_FAILED,     VS_OP_PHYS_RELEASE, VS_OP_UNMAP,
