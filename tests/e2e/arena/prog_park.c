@@ -202,11 +202,13 @@ int main(int argc, char **argv)
         tell_states();
         vramscope_step();
     }
-    vramscope_range_push(born ? "optimizer" : "the end");
+    if (born)
+        vramscope_range_push("optimizer");
     for (int i = 0; i < STATES; i++)
         if (state[i].at)
             look(&state[i]);
-    vramscope_range_pop();
+    if (born)
+        vramscope_range_pop();
     fprintf(stderr, "held %llu MiB\n", (unsigned long long)((left - least_left) / MIB));
     puts("done");
     return 0;
