@@ -62,7 +62,8 @@ static void add(struct walk *w, const struct block *b, const char *why, int64_t 
         return;
     if (i == w->part_count)
         w->parts[w->part_count++] = (struct trace_away_part){.role = b->role, .why = why, .all = b->seq == 0};
-    w->parts[i].bytes += bytes;
+    if (__builtin_add_overflow(w->parts[i].bytes, bytes, &w->parts[i].bytes))
+        w->parts[i].bytes = 0; /* a damaged file has any number */
 }
 
 static int by_bytes(const void *a, const void *b)

@@ -55,7 +55,7 @@ int trace_park(struct trace *t, int64_t device, bool first, struct trace_park *o
         out->out = trace_sql_amount(s, 0);
         out->back = trace_sql_amount(s, 1);
         out->times = trace_sql_amount(s, 2);
-        out->waited_ns = trace_sql_amount(s, 3);
+        out->waited_ns = trace_sql_int(s, 3);
     }
     return trace_sql_done(t, s);
 }

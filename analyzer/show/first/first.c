@@ -73,12 +73,13 @@ static void print_park(const struct report *r, const struct device_report *d, FI
         trace_park_forecast(r->trace, d->device, refused ? r->oom.lead->seq : UNKNOWN, &f) ||
         f.bytes <= allocated / PART)
         return;
+    double rate = 2e9 * (double)f.bytes / (double)f.every_ns; /* of a damaged file any number */
     wrap_print(
         out, 2, 4,
         "%s of what was allocated are optimizer states that the device is given in the optimizer alone, "
         "on average every %s: at that pace vramscope run --park=optimizer-state needs a link of at least "
         "%s/s to have all of them on the host meanwhile",
-        B(f.bytes), units_time(f.every_ns).s, B((int64_t)(2e9 * (double)f.bytes / (double)f.every_ns)));
+        B(f.bytes), units_time(f.every_ns).s, B(rate < 0x1p62 ? (int64_t)rate : INT64_MAX));
 }
 
 /* Nothing is said of a recording that cannot be replayed. */

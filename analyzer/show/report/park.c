@@ -12,7 +12,8 @@
 /* Of BYTES there and back. */
 static int64_t both_ways_ns(const struct trace_park *p, int64_t bytes)
 {
-    return (int64_t)(2e9 * (double)bytes / (double)p->link);
+    double ns = 2e9 * (double)bytes / (double)p->link;
+    return ns < 0x1p62 ? (int64_t)ns : INT64_MAX; /* a damaged file has any number */
 }
 
 static void print_plan(const struct trace_park *p, FILE *out, bool exact)

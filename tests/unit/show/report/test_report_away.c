@@ -57,6 +57,8 @@ static void notes(struct job *job, const char *key, const char *value)
                                    .size = vs_journal_string(job->j, value, strlen(value))});
 }
 
+static uint64_t waited = 1500;
+
 /* The peak is 26 MiB, of which 8 are away; 20 are reserved, of which 2 are in no block.  Then the driver
  * refuses 64 MiB while 24 of 26 are away and 4 are reserved: 8 of them as at the peak, parked, and others. */
 static void record(void)
@@ -71,7 +73,7 @@ static void record(void)
     notes(&job, "park", "idle=8388608,ns=5000000,link=10000000000,parked=8388608");
     moves(&job, 0x20000000, 8 * MIB, VS_AWAY_PARKED, 0);
     moves(&job, 0x20000000, 0, VS_AWAY_PARKED, 0);
-    moves(&job, 0x20000000, 7 * MIB, VS_AWAY_PARKED, 1500);
+    moves(&job, 0x20000000, 7 * MIB, VS_AWAY_PARKED, waited);
     holds(&job, 10 * MIB, 8 * MIB);
     holds(&job, 20 * MIB, 8 * MIB);
     gives(&job, 0x30000000, 8 * MIB);
@@ -211,6 +213,19 @@ static void says(const struct trace_park *p, const char *text)
         to += !(*c == ' ' || *c == '\n') || (to > page && to[-1] != ' ' && (*to = ' '));
     assert_string_equal(page, text);
     free(page);
+}
+
+TEST(what_could_not_be_timed_is_unknown, make_dir, drop_dir)
+{
+    struct trace t;
+    struct trace_park p;
+    waited = VS_BYTES_UNKNOWN;
+    record();
+    waited = 1500;
+    open_recording(&t);
+    assert_int_equal(trace_park(&t, 0, true, &p), 0);
+    assert_true(p.times == 2 && p.waited_ns == UNKNOWN);
+    trace_close(&t);
 }
 
 TEST(no_more_is_said_of_parking_than_is_known)
