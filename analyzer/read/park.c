@@ -41,21 +41,37 @@ static void read_plan(struct trace *t, struct trace_park *p)
     p->from = strstr(plan, ",from") != NULL;
 }
 
+/* The last row: what went for this reason so far. */
+static struct sqlite3_stmt *moves(struct trace *t, int64_t device, const char *why)
+{
+    struct sqlite3_stmt *s = trace_sql(t,
+                                       "SELECT out_bytes, back_bytes, times, waited_ns FROM away_block WHERE "
+                                       "device = ?1 AND why = ?2 ORDER BY seq DESC LIMIT 1",
+                                       1, device);
+    if (s)
+        sqlite3_bind_text(s, 2, why, -1, SQLITE_STATIC);
+    return s;
+}
+
 int trace_park(struct trace *t, int64_t device, bool first, struct trace_park *out)
 {
     *out = (struct trace_park){.waited_ns = UNKNOWN};
     int64_t owner = trace_sql_one(t, "SELECT min(device) FROM away_block WHERE why = 'parked'", 0);
     if (owner == device || (owner == UNKNOWN && first))
         read_plan(t, out);
-    struct sqlite3_stmt *s = trace_sql(t,
-                                       "SELECT out_bytes, back_bytes, times, waited_ns FROM away_block WHERE "
-                                       "device = ? AND why = 'parked' ORDER BY seq DESC LIMIT 1",
-                                       1, device);
+    struct sqlite3_stmt *s = moves(t, device, "parked");
     if (trace_sql_row(s)) {
         out->out = trace_sql_amount(s, 0);
         out->back = trace_sql_amount(s, 1);
         out->times = trace_sql_amount(s, 2);
         out->waited_ns = trace_sql_int(s, 3);
+    }
+    if (trace_sql_done(t, s))
+        return -1;
+    s = moves(t, device, "spilled");
+    if (trace_sql_row(s)) {
+        out->spilled = trace_sql_amount(s, 0);
+        out->unspilled = trace_sql_amount(s, 1);
     }
     return trace_sql_done(t, s);
 }

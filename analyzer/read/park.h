@@ -9,16 +9,17 @@
 
 struct trace_park {
     bool decided; /* the next four are known; like none, unforeseen and ended they are the process's */
-    int64_t idle, parked; /* bytes: that lay idle, and that were to go */
-    int64_t idle_ns;      /* of a step, by the device's clock, */
-    bool from;            /* or as another recording had it */
-    int64_t link;         /* bytes in a second */
-    const char *none;     /* why nothing was to go; NULL */
-    int64_t unforeseen;   /* uses */
-    const char *ended;    /* why nothing goes any more; NULL: it does */
-    int64_t out, back;    /* bytes of the device that went, and that came back or were freed there */
-    int64_t times;        /* that some went while none was there */
-    int64_t waited_ns;    /* by the device's clock, all but the last times; UNKNOWN */
+    int64_t idle, parked;       /* bytes: that lay idle, and that were to go */
+    int64_t idle_ns;            /* of a step, by the device's clock, */
+    bool from;                  /* or as another recording had it */
+    int64_t link;               /* bytes in a second */
+    const char *none;           /* why nothing was to go; NULL */
+    int64_t unforeseen;         /* uses */
+    const char *ended;          /* why nothing goes any more; NULL: it does */
+    int64_t out, back;          /* bytes of the device that went, and that came back or were freed there */
+    int64_t times;              /* that some went while none was there */
+    int64_t waited_ns;          /* by the device's clock, all but the last times; UNKNOWN */
+    int64_t spilled, unspilled; /* as out and back, of what went because the device was full */
 };
 
 /* FIRST: of the devices; what is the process's is with the first one from which something went, or with this.

@@ -52,6 +52,11 @@ static void print_moves(const struct trace_park *p, FILE *out, bool exact)
 void report_park_text(const struct device_report *d, FILE *out, bool exact)
 {
     const struct trace_park *p = &d->park;
+    if (p->spilled > 0)
+        wrap_print(out, 4, 6,
+                   "spilled: %s went to the host because the device was full, and %s came back or were freed "
+                   "there",
+                   B(p->spilled), B(p->unspilled));
     print_plan(p, out, exact);
     print_moves(p, out, exact);
     if (p->unforeseen > 0)
@@ -65,7 +70,7 @@ void report_park_text(const struct device_report *d, FILE *out, bool exact)
 void report_park_json(const struct device_report *d, struct json *j)
 {
     const struct trace_park *p = &d->park;
-    if (!p->decided && !p->none && !p->times)
+    if (!p->decided && !p->none && !p->times && !p->spilled)
         return;
     json_begin(j, "park", '{');
     json_int(j, "idle_bytes", p->decided ? p->idle : UNKNOWN);
@@ -77,6 +82,8 @@ void report_park_json(const struct device_report *d, struct json *j)
     json_int(j, "out_bytes", p->out);
     json_int(j, "back_bytes", p->back);
     json_int(j, "waited_ns", p->waited_ns);
+    json_int(j, "spilled_bytes", p->spilled);
+    json_int(j, "unspilled_bytes", p->unspilled);
     json_int(j, "unforeseen_uses", p->unforeseen);
     json_text(j, "ended", p->ended);
     json_end(j);

@@ -89,6 +89,7 @@ row = json.loads(zlib.decompress(base64.b64decode(packed)))["rows"][0]
 assert [a[1:] for a in row["aways"]] == [[4 * GiB, "optimizer state, parked"], [0], [6 * GiB, "optimizer state, parked; gradient, spilled"]], row["aways"]
 blocks = db.execute("SELECT away_bytes, why, out_bytes, back_bytes FROM away_block ORDER BY seq").fetchall()
 assert blocks == [(4 * GiB, "parked", 4 * GiB, 0), (0, "parked", 4 * GiB, 4 * GiB), (4 * GiB, "parked", 8 * GiB, 4 * GiB), (2 * GiB, "spilled", 2 * GiB, 0)], blocks
+assert (peak_park := json.load(open("report.json"))["files"][0]["devices"][0]["park"])["spilled_bytes"] == 2 * GiB and peak_park["times"] == 2, peak_park
 parts = [[(a["role"], a["why"], a["size_bytes"]) for a in peak[name]] for name in ("away_then", "away_most")]
 assert parts == [[("optimizer state", "parked", 4 * GiB)], [("optimizer state", "parked", 4 * GiB), ("gradient", "spilled", 2 * GiB)]], parts
 PY

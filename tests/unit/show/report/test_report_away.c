@@ -194,6 +194,7 @@ TEST(what_became_of_states_that_were_to_be_parked_is_known, make_dir, drop_dir)
     assert_true(p.idle == 8 * MIB && p.parked == 8 * MIB && p.idle_ns == 5000000 && p.link == 10000000000);
     assert_true(p.out == 15 * MIB && p.back == 8 * MIB && p.times == 2 && p.waited_ns == 1500);
     assert_int_equal(p.unforeseen, 2);
+    assert_true(p.spilled == 16 * MIB && p.unspilled == 0);
     assert_int_equal(trace_park(&t, 1, true, &p),
                      0); /* the plan is with the device from which something went */
     assert_true(!p.decided && p.out == 0 && p.times == 0 && p.waited_ns == UNKNOWN);
@@ -234,6 +235,9 @@ TEST(no_more_is_said_of_parking_than_is_known)
     says(&p, "");
     p.none = "why";
     says(&p, "nothing was parked: why ");
+    p = (struct trace_park){.spilled = 3 * MIB, .unspilled = MIB};
+    says(&p, "spilled: 3.00 MiB went to the host because the device was full, and 1.00 MiB came back or were "
+             "freed there ");
     p = (struct trace_park){
         .decided = true, .idle = 8 * MIB, .idle_ns = 1000000, .link = 1 << 30, .waited_ns = UNKNOWN};
     says(&p, "nothing was parked: 8.00 MiB of optimizer states lay idle for 1 ms of a step at first, and at "
