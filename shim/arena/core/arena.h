@@ -55,6 +55,7 @@ struct vs_arena_config {
                    dependent launch): they would write through one mapping while others read another */
     uint64_t max_mappings; /* of chunks; beyond, alias mappings that were long not used are unmapped; 0 =
                               450,000 */
+    uint64_t headroom; /* bytes of the device that blocks of large heaps leave to small ones and the driver */
 };
 
 int vs_arena_create(struct vs_arena **arena, const struct vs_backing *backing,
@@ -201,6 +202,12 @@ int vs_arena_park(struct vs_arena *arena, uint64_t address, uint32_t queue);
  * NOT_READY where that or the stream's wait cannot be had now, OUT_OF_MEMORY and other errors: the block is
  * parked still. */
 int vs_arena_unpark(struct vs_arena *arena, uint64_t address, uint32_t queue, struct vs_arena_run *back);
+
+/* Of the block that is parked from ADDRESS on: the bytes of its chunks that others are alive in.  UINT64_MAX:
+ * no block is. */
+uint64_t vs_arena_taken(struct vs_arena *arena, uint64_t address);
+/* From now on so many bytes are left, as in the configuration. */
+void vs_arena_headroom(struct vs_arena *arena, uint64_t bytes);
 
 struct vs_arena_stats {
     uint64_t allocated, peak_allocated; /* live blocks, rounded to units; falls when a free is asked for */

@@ -205,8 +205,8 @@ uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t queue,
 int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size, bool tail);
 int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count); /* COUNT idle chunks */
 int vs_supply_window(struct vs_arena *a, uint32_t heap);               /* its addresses */
-/* False: the driver says that COUNT chunks are more than it has. */
-bool vs_supply_has_room(const struct vs_arena *a, uint32_t count);
+/* False: the driver says that COUNT chunks, with HEADROOM bytes left, are more than it has. */
+bool vs_supply_has_room(const struct vs_arena *a, uint32_t count, uint64_t headroom);
 /* Keeps free chunks out of use, as a block that nobody frees: they are not mapped, or cannot be again. */
 void vs_supply_shut_off(struct vs_arena *a, uint32_t slot, uint32_t count);
 /* Counts so many chunks and mappings of chunks as new. */

@@ -192,3 +192,19 @@ int vs_arena_unpark(struct vs_arena *a, uint64_t address, uint32_t queue, struct
     vs_leave(a);
     return status;
 }
+
+uint64_t vs_arena_taken(struct vs_arena *a, uint64_t address)
+{
+    uint64_t taken = UINT64_MAX;
+    if (!vs_enter(a))
+        return taken;
+    uint32_t extent = vs_left_at(a, address);
+    if (extent != NIL && a->extent[extent].is_parked) {
+        struct run slots = parked_part(a, vs_block_slots(a, &a->extent[extent]));
+        taken = 0;
+        for (uint32_t i = 0; i < slots.count; i++)
+            taken += a->used[chunk_at(a, slots.first + i)] ? chunk_bytes(a) : 0;
+    }
+    vs_leave(a);
+    return taken;
+}
