@@ -400,11 +400,15 @@ static void exchange_numbers(struct vs_arena *a, const struct change *c)
 }
 
 /* What an alias mapping has from PLACE on is another chunk now. */
-static void map_anew(struct vs_arena *a, uint64_t place, uint32_t first, uint32_t count)
+static int map_anew(struct vs_arena *a, uint64_t place, uint32_t first, uint32_t count)
 {
-    if (unmap(a, place, count) != 0 || map(a, place, first, count) != 0)
+    int status = unmap(a, place, count);
+    if (status == 0)
+        status = map(a, place, first, count);
+    if (status != 0)
         give_up(a, place, count);
     a->stats.unmapped += count;
+    return status;
 }
 
 static int exchange(struct vs_arena *a, const struct change *c)
@@ -420,18 +424,15 @@ static int exchange(struct vs_arena *a, const struct change *c)
     end_list(a, true);
     exchange_numbers(a, c);
     a->stats.unmapped += 2ull * c->count;
-    if (c->alias != NIL)
-        map_anew(a, c->place, c->from, c->count);
-    if (c->other != NIL)
-        map_anew(a,
-                 a->extent[a->alias[c->other].extent].at +
-                     place_of(a, vs_alias_position(&a->alias[c->other], c->to)),
-                 c->to, c->count);
     if (!is_parked(a, c->to)) {
         hide_all(a, c->to, c->count);
         vs_extent_change(a, c->to, c->count, EXTENT_SHADOW, VS_ARENA_ANY);
     }
-    return 0;
+    if (c->other != NIL) { /* what fails there is that block's */
+        const struct alias *v = &a->alias[c->other];
+        map_anew(a, a->extent[v->extent].at + place_of(a, vs_alias_position(v, c->to)), c->to, c->count);
+    }
+    return c->alias != NIL ? map_anew(a, c->place, c->from, c->count) : 0;
 }
 
 /* ---- both ---- */
