@@ -8,6 +8,7 @@
 
 #include "core/fork.h"
 #include "core/log.h"
+#include "core/options.h"
 #include "gate.h"
 #include "hooks/given.h"
 #include "park.h"
@@ -61,11 +62,18 @@ static __thread CUstream stream_now __attribute__((tls_model("initial-exec")));
 void vs_away_on(CUstream stream)
 {
     stream_now = stream;
+    if (vs_park_is_on())
+        vs_park_next();
+}
+
+bool vs_away_lacks(void)
+{
+    return vs_park_lacks();
 }
 
 void vs_away_work(CUstream stream)
 {
-    stream_now = stream;
+    vs_away_on(stream);
     if (!vs_suspended_some() && vs_park_is_on())
         vs_park_work(stream);
 }
@@ -94,15 +102,25 @@ bool vs_away_unknown(void)
     return false;
 }
 
-void vs_away_told(const uint64_t *addresses, size_t count, unsigned role)
+/* Operands are looked at from now on. */
+static void look_from_now(void)
 {
-    vs_park_told(addresses, count, role);
-    if (!vs_park_is_on() || atomic_load(&vs_gate) != VS_GATE_OPEN)
+    int cancel;
+    if (atomic_load(&vs_gate) != VS_GATE_OPEN)
         return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     vs_lock_take(&moving);
     if (atomic_load(&vs_gate) == VS_GATE_OPEN)
         vs_gate_set(VS_GATE_CHECKED);
     vs_lock_give(&moving);
+    pthread_setcancelstate(cancel, NULL);
+}
+
+void vs_away_told(const uint64_t *addresses, size_t count, unsigned role)
+{
+    vs_park_told(addresses, count, role);
+    if (vs_park_is_on())
+        look_from_now();
 }
 
 static void bring_back(void)
@@ -152,8 +170,11 @@ void vs_away_ask(uint64_t address)
 void vs_away_give(uint64_t address)
 {
     vs_away_ask(address);
-    if (!vs_suspended_some() && vs_park_is_on())
-        vs_park_given(VS_PARK_NO_STREAM, address, 1);
+    if (vs_suspended_some() || !vs_park_is_on())
+        return;
+    vs_park_next();
+    vs_park_given(VS_PARK_NO_STREAM, address, 1);
+    vs_park_lacks(); /* what is still parked cannot be pinned, and the caller finds that */
 }
 
 void vs_away_asked(void)
@@ -163,6 +184,8 @@ void vs_away_asked(void)
 
 uint32_t vs_away_before_malloc(void)
 {
+    if (__builtin_expect(*vs_options.spill != 0, 0) && vs_park_watch_all())
+        look_from_now();
     while (atomic_load_explicit(&vs_suspended.closed, memory_order_relaxed) && is_ours()) {
         enum vs_gate_state state = atomic_load(&vs_gate);
         if (state == VS_GATE_CLOSED)

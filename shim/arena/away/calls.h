@@ -11,6 +11,7 @@
 #define VS_AWAY_CALLS(X)                                                                                     \
     X(cuStreamCreate, (CUstream *, unsigned))                                                                \
     X(cuStreamDestroy_v2, (CUstream))                                                                        \
+    X(cuStreamQuery, (CUstream))                                                                             \
     X(cuStreamSynchronize, (CUstream))                                                                       \
     X(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                                                      \
     X(cuEventElapsedTime, (float *, CUevent, CUevent))                                                       \

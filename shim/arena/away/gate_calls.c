@@ -39,7 +39,8 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
     return false;
 }
 
-/* Enters, looking by GIVEN at what the call gives wherever the gate is not open. */
+/* Enters, looking by GIVEN at what the call gives wherever the gate is not open.  `lacks`: the device has no
+ * memory for it, so the call is not made. */
 #define ENTER(GIVEN)                                                                                         \
     if (__builtin_expect(!vs_gate_enter(), 0)) {                                                             \
         int saved = errno;                                                                                   \
@@ -47,6 +48,7 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
         do                                                                                                   \
             seen = vs_gate_enter_anyway();                                                                   \
         while (!may_go(seen, GIVEN));                                                                        \
+        lacks = vs_away_lacks();                                                                             \
         errno = saved;                                                                                       \
     }
 
@@ -91,8 +93,10 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
     static CUresult gate_##symbol(VS_PARAMS_##n signature)                                                   \
     {                                                                                                        \
         const enum vs_stream_kind streams __attribute__((unused)) = VS_STREAM_##kind;                        \
+        bool lacks = false;                                                                                  \
         ENTER(GIVEN)                                                                                         \
-        CUresult status = VS_UNDER(symbol)(VS_ARGS_##n signature);                                           \
+        CUresult status =                                                                                    \
+            __builtin_expect(lacks, 0) ? CUDA_ERROR_OUT_OF_MEMORY : VS_UNDER(symbol)(VS_ARGS_##n signature); \
         vs_gate_leave();                                                                                     \
         return status;                                                                                       \
     }

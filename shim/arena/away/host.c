@@ -105,28 +105,44 @@ uint64_t vs_host_room(void)
 
 #define DRIVER(symbol, parameters) ((CUresult(*) parameters)vs_cuda_real(#symbol))
 
-/* Locks the store's pages.  The driver's answer. */
-static CUresult lock_pages(struct vs_host_store *h)
+/* Locks the next of the store's pages, MOST bytes at most.  The driver's answer. */
+static CUresult lock_some(struct vs_host_store *h, uint64_t most)
 {
     CUresult (*lock)(void *, size_t, unsigned) = DRIVER(cuMemHostRegister_v2, (void *, size_t, unsigned));
-    CUresult status = lock != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    while (status == CUDA_SUCCESS && h->locked < h->bytes) {
-        uint64_t some = least(AT_ONCE, h->bytes - h->locked);
-        if (h->bytes - h->locked > vs_host_room()) /* others, as a job's other ranks, have had it since */
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        status = lock(h->base + h->locked, some, CU_MEMHOSTREGISTER_PORTABLE);
-        h->locked += status == CUDA_SUCCESS ? some : 0;
-    }
+    uint64_t left = h->bytes - h->locked, some = least(AT_ONCE, least(left, most));
+    if (lock == NULL)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (h->locked % AT_ONCE != 0 ||
+        least(left, most) > vs_host_room()) /* others, as a job's other ranks, have had it since */
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult status = lock(h->base + h->locked, some, CU_MEMHOSTREGISTER_PORTABLE);
+    h->locked += status == CUDA_SUCCESS ? some : 0;
     return status;
 }
 
-static void unlock_pages(struct vs_host_store *h)
+static CUresult lock_pages(struct vs_host_store *h)
+{
+    CUresult status = CUDA_SUCCESS;
+    while (status == CUDA_SUCCESS && h->locked < h->bytes)
+        status = lock_some(h, UINT64_MAX);
+    return status;
+}
+
+bool vs_host_lock(struct vs_host_store *h, uint64_t most)
+{
+    return h->locked < h->bytes && lock_some(h, least(most, AT_ONCE)) == CUDA_SUCCESS;
+}
+
+void vs_host_unlock(struct vs_host_store *h, uint64_t keep)
 {
     CUresult (*unlock)(void *) = DRIVER(cuMemHostUnregister, (void *));
-    for (uint64_t at = 0; at < h->locked; at += AT_ONCE)
+    uint64_t from = (keep + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
+    for (uint64_t at = from; at < h->locked; at += AT_ONCE)
         if (unlock != NULL)
             unlock(h->base + at);
-    h->locked = 0;
+    if (from < h->locked)
+        madvise(h->base + from, h->locked - from, MADV_DONTNEED);
+    h->locked = least(from, h->locked);
 }
 
 static char *map(uint64_t bytes, int fd)
@@ -139,6 +155,12 @@ static char *map(uint64_t bytes, int fd)
     madvise(base, bytes, MADV_HUGEPAGE);
     madvise(base, bytes, MADV_DONTDUMP);
     return base;
+}
+
+bool vs_host_reserve(struct vs_host_store *h, uint64_t bytes)
+{
+    *h = (struct vs_host_store){.bytes = bytes, .base = map(bytes, -1)};
+    return h->base != NULL;
 }
 
 static const char *make_locked(struct vs_host_store *h, char *why, size_t size)
@@ -192,7 +214,7 @@ const char *vs_host_make(struct vs_host_store *h, uint64_t bytes, const char *to
 
 void vs_host_end(struct vs_host_store *h)
 {
-    unlock_pages(h);
+    vs_host_unlock(h, 0);
     if (h->base != NULL)
         munmap(h->base, h->bytes);
     *h = (struct vs_host_store){.base = NULL};

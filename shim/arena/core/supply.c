@@ -172,7 +172,7 @@ void vs_supply_shut_off(struct vs_arena *a, uint32_t slot, uint32_t count)
 static int supply(struct vs_arena *a, uint32_t heap, uint32_t queue, struct spot spot)
 {
     uint32_t stuck = 0;
-    uint64_t headroom = is_small_heap(heap) ? 0 : a->config.headroom;
+    uint64_t headroom = heap == SHARED || heap == VS_ARENA_ANY ? a->config.headroom : 0; /* large blocks */
     if (!spot.count || !vs_supply_has_room(a, spot.count, headroom) || vs_supply_window(a, heap) != 0 ||
         vs_extents_reserve(a, a->stats.blocks + 1, a->live_aliases, a->primary_top + (uint64_t)spot.count) !=
             0)

@@ -62,7 +62,7 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     vs_served_begin();
     vs_served_watch_exit();
     atomic_store_explicit(&vs_served_any, true, memory_order_relaxed); /* never taken back */
-    config.capacity = total;
+    s->total = config.capacity = total;
     vs_served_look_at_pool(s);
     int status = (int)vs_backing_cuda_init(&s->cuda, &backing);
     if (status == 0)
@@ -142,9 +142,14 @@ static int alloc_once(struct vs_given *g, size_t size, uint64_t *address)
         return CUDA_ERROR_NOT_SUPPORTED;
     struct vs_arena *arena = vs_served_here(&s);
     CUcontext context = arena ? s->cuda.context : NULL;
-    int status = arena ? vs_arena_malloc(arena, VS_ARENA_ANY, size, address) : CUDA_ERROR_NOT_SUPPORTED;
+    int status = CUDA_ERROR_NOT_SUPPORTED;
+    unsigned tries = 0;
+    if (arena)
+        do
+            status = vs_arena_malloc(arena, VS_ARENA_ANY, size, address);
+        while (vs_park_retries(s, arena, status, size, &tries));
     if (arena && vs_park_is_on())
-        vs_park_malloc(s, arena);
+        vs_park_malloc(s, arena, status == 0 ? *address : 0, size);
     if (arena)
         vs_served_note(g, s, arena);
     vs_served_out();

@@ -1,0 +1,31 @@
+/*
+ * forecast.h - foretells when a block is used next, by how it was used so far; time is a count of works.
+ *
+ * A program's loop uses what lives on in turns that repeat: weights in forward, backward and optimizer, say.
+ * Uses close to each other are one.  The last gaps between them are held against those that came one, two,
+ * three, four gaps before; if one of these distances fits, the next gap is what followed then.
+ */
+#ifndef VS_ARENA_AWAY_FORECAST_H
+#define VS_ARENA_AWAY_FORECAST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define VS_FORECAST_GAPS 8u
+
+struct vs_forecast {
+    uint64_t begun, last;           /* of the latest use: its first work and its last; at first its birth */
+    uint32_t gap[VS_FORECAST_GAPS]; /* from beginning to beginning, the latest first */
+    uint32_t gaps;
+};
+
+static inline struct vs_forecast vs_forecast_born(uint64_t now)
+{
+    return (struct vs_forecast){.begun = now, .last = now};
+}
+void vs_forecast_used(struct vs_forecast *f, uint64_t now);
+
+/* Works from NOW to the next use; *KNOWN: as foretold, otherwise as many as it has not been used for. */
+uint64_t vs_forecast_next(const struct vs_forecast *f, uint64_t now, bool *known);
+
+#endif

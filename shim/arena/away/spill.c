@@ -1,0 +1,227 @@
+/*
+ * spill.c - see spill.h.
+ *
+ * Blocks of about the same distance to their next use are told apart by size: the one that fits best goes.
+ *
+ * What may come back early is what lay idle all the time through the last requests: the least of two windows.
+ * In forward that is next to nothing, in backward it grows.
+ */
+#include "spill.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/options.h"
+#include "gate.h"
+#include "park_copy.h"
+#include "store.h"
+
+#define NEARLY   4u  /* distances are about the same that differ by no more than this part */
+#define EVERY    4u  /* requests between two looks */
+#define WINDOW   8u  /* looks */
+#define HEADROOM 64u /* this part of the device is left to small blocks and the driver */
+#define MOST     (1ull << 30)
+#define LAST     UINT_MAX
+
+bool vs_spill_on(void)
+{
+    static _Atomic int known; /* 1 no, 2 yes; each thread would find the same */
+    uint64_t bytes = UINT64_MAX;
+    int how = atomic_load_explicit(&known, memory_order_relaxed);
+    if (how != 0)
+        return how == 2;
+    bool on = *vs_options.spill != 0 && strcmp(vs_options.spill, "off") != 0;
+    if (on && strcmp(vs_options.spill, "on") != 0)
+        on = vs_option_bytes(vs_options.spill, &bytes);
+    if (on)
+        vs_store_limit(bytes);
+    atomic_store_explicit(&known, on ? 2 : 1, memory_order_relaxed);
+    return on;
+}
+
+/* ---- which ---- */
+
+static bool may_go(const struct vs_watched *w, const struct vs_served *s, uint64_t oldest, uint32_t tries)
+{
+    return w->address != 0 && w->s == s && !w->parked && w->work < oldest && w->tries != tries;
+}
+
+/* Whether W, of SIZE bytes, fits NEED better than what is BEST so far: the smallest that is enough, else the
+ * largest. */
+static bool fits_better(const struct vs_watched *w, const struct vs_watched *best, uint64_t need)
+{
+    if (best == NULL || (w->size >= need) != (best->size >= need))
+        return best == NULL || w->size >= need;
+    return w->size >= need ? w->size < best->size : w->size > best->size;
+}
+
+struct vs_watched *vs_spill_choose(struct vs_watched *first, size_t count, const struct vs_served *s,
+                                   uint64_t need, uint64_t oldest, uint64_t now, uint32_t tries)
+{
+    struct vs_watched *best = NULL, *end = first + count;
+    uint64_t farthest = 0;
+    bool known;
+    for (struct vs_watched *w = first; w < end; w++) {
+        uint64_t next = may_go(w, s, oldest, tries) ? vs_forecast_next(&w->forecast, now, &known) : 0;
+        farthest = next > farthest ? next : farthest;
+    }
+    for (struct vs_watched *w = first; w < end; w++)
+        if (may_go(w, s, oldest, tries) &&
+            vs_forecast_next(&w->forecast, now, &known) >= farthest - farthest / NEARLY &&
+            fits_better(w, best, need))
+            best = w;
+    return best;
+}
+
+/* ---- out ---- */
+
+static struct window {
+    uint32_t requests, looks;
+    uint64_t least, before; /* idle: in this window, in the last one */
+} windows[VS_SERVED_DEVICES];
+static uint32_t turn; /* to send some, or to have some back */
+
+static uint64_t idle(struct vs_arena *arena)
+{
+    struct vs_arena_stats stats;
+    vs_arena_stats(arena, &stats);
+    return stats.idle;
+}
+
+static void say_first(uint64_t bytes, uint64_t need)
+{
+    static bool said;
+    if (said)
+        return;
+    said = true;
+    vs_log(
+        "spill: the device is full, and %.2f GiB more are needed: the job would have run out of memory.  "
+        "%.2f GiB that lay idle go to the host (%.1f s to lock its memory), and so it will be from here on: "
+        "vramscope report has the account",
+        (double)need / 0x1p30, (double)bytes / 0x1p30, (double)vs_store_ns() / 1e9);
+}
+
+/* Blocks of S go until BYTES more lie idle.  False: none went. */
+static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, uint64_t now)
+{
+    uint64_t oldest = vs_gate_looking(), before = idle(arena), lies = before, gone = 0;
+    if (oldest == 0 || !vs_park_copies(s, arena) || !vs_park_fence(s))
+        return false;
+    turn++;
+    while (lies < before + bytes) {
+        struct vs_watched *w = vs_spill_choose(vs_watched, (size_t)(vs_watched_end - vs_watched), s,
+                                               before + bytes - lies, oldest, now, turn);
+        if (w == NULL)
+            break;
+        w->tries = turn;
+        if (!vs_park_out(w))
+            continue;
+        gone += w->size;
+        w->undone = w->early;
+        w->early = false;
+        lies = idle(arena);
+    }
+    windows[s - vs_served].least = 0;
+    if (gone != 0)
+        say_first(gone, bytes);
+    return gone != 0;
+}
+
+bool vs_spill_for(const struct vs_watched *w, uint64_t now)
+{
+    uint64_t taken = vs_arena_taken(w->arena, w->address);
+    return w->parked && taken != 0 && taken != UINT64_MAX && send(w->s, w->arena, taken, now);
+}
+
+bool vs_spill_before(const struct vs_watched *w, uint64_t now)
+{
+    uint64_t taken = w->parked ? vs_arena_taken(w->arena, w->address) : 0,
+             lies = taken != 0 ? idle(w->arena) : 0;
+    return taken > lies && taken != UINT64_MAX && send(w->s, w->arena, taken - lies, now);
+}
+
+static uint64_t headroom(const struct vs_served *s)
+{
+    return s->total / HEADROOM < MOST ? s->total / HEADROOM : MOST;
+}
+
+/* What nobody needs comes back for nothing where nobody is alive in its chunks. */
+static bool settle(struct vs_served *s)
+{
+    bool any = false;
+    if (vs_park_freed == 0)
+        return false;
+    VS_WATCHED_EACH(w)
+    if (w->freed && w->s == s && vs_arena_taken(w->arena, w->address) == 0 && vs_park_in(w)) {
+        vs_park_forget(w);
+        any = true;
+    }
+    return any;
+}
+
+bool vs_spill_refused(struct vs_served *s, struct vs_arena *arena, uint64_t size, uint64_t now,
+                      unsigned *tries)
+{
+    uint64_t chunk = s->cuda.chunk, need = (size + chunk - 1) & ~(chunk - 1), lies = idle(arena);
+    vs_arena_headroom(arena, headroom(s));
+    if (*tries == LAST)
+        return false;
+    if (++*tries == 1 && settle(s))
+        return true;
+    if (send(s, arena, *tries <= 2 && lies < need ? need - lies : need, now))
+        return true;
+    vs_arena_headroom(arena, 0);
+    *tries = LAST;
+    return true;
+}
+
+/* ---- back before it is needed ---- */
+
+static uint64_t lay_idle(struct window *v, uint64_t now)
+{
+    if (v->looks++ % WINDOW == 0) {
+        v->before = v->least;
+        v->least = now;
+    }
+    v->least = now < v->least ? now : v->least;
+    return v->least < v->before ? v->least : v->before;
+}
+
+/* Of what can come back early the block that is needed first, of ROOM bytes at most. */
+static struct vs_watched *needed_first(const struct vs_served *s, uint64_t room, uint64_t now)
+{
+    struct vs_watched *first = NULL;
+    uint64_t least = UINT64_MAX;
+    VS_WATCHED_EACH(w)
+    {
+        bool known,
+            may = w->parked && !w->freed && !w->undone && w->s == s && w->size <= room && w->tries != turn;
+        uint64_t next = may ? vs_forecast_next(&w->forecast, now, &known) : UINT64_MAX;
+        if (next < least && known) {
+            least = next;
+            first = w;
+        }
+    }
+    return first;
+}
+
+void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
+{
+    struct window *v = &windows[s - vs_served];
+    if (++v->requests % EVERY != 0 || vs_park_parked == 0)
+        return;
+    uint64_t room = lay_idle(v, idle(arena)), left = headroom(s);
+    room = room > left ? room - left : 0;
+    turn++;
+    for (struct vs_watched *w; (w = needed_first(s, room, now)) != NULL;) {
+        w->tries = turn;
+        w->early = vs_arena_taken(w->arena, w->address) == 0 && vs_park_in(w);
+        room -= w->early ? w->size : 0;
+    }
+    if (vs_park_freed != 0 && vs_park_is_idle(s))
+        settle(s);
+    vs_park_look(s);
+}

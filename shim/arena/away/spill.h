@@ -1,0 +1,35 @@
+/*
+ * spill.h - what goes to the host so that a request is served which the device has no memory for, and what
+ * comes back before it is needed (VRAMSCOPE_SPILL).
+ *
+ *      a request, or a block that comes back, finds the device full
+ *          └─▶ blocks go that are needed last (forecast.h), and are none of what is being given to the device
+ *      memory lay idle for a while
+ *          └─▶ blocks come back that are needed first, one that went again unused not before its next use
+ *
+ * Every block of 2 MiB or more is watched.  The caller holds the lock of park.c and is inside the arenas.
+ */
+#ifndef VS_ARENA_AWAY_SPILL_H
+#define VS_ARENA_AWAY_SPILL_H
+
+#include "watched.h"
+
+/* Whether it is asked for; the first call reads the option. */
+bool vs_spill_on(void);
+
+/* Others go so that W, which is parked, can come back: as many as lie idle too few; or as it could not, as
+ * many as it needs.  False: none went. */
+bool vs_spill_before(const struct vs_watched *w, uint64_t now);
+bool vs_spill_for(const struct vs_watched *w, uint64_t now);
+/* A request for SIZE bytes was refused.  *TRIES is 0 at first.  True: it is made again. */
+bool vs_spill_refused(struct vs_served *s, struct vs_arena *arena, uint64_t size, uint64_t now,
+                      unsigned *tries);
+/* A block was given or is freed: looks now and then how much lies idle, and takes blocks back. */
+void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now);
+
+/* Which of the COUNT blocks goes first for NEED bytes; NULL: none can.  OLDEST: work from which on what was
+ * given stays; those that stayed in this one of the TRIES stay. */
+struct vs_watched *vs_spill_choose(struct vs_watched *first, size_t count, const struct vs_served *s,
+                                   uint64_t need, uint64_t oldest, uint64_t now, uint32_t tries);
+
+#endif
