@@ -13,11 +13,9 @@
  *            before   heap |g: H|  ...  |n: I|     an alias mapping has g, where H is mapped
  *            after    heap |g: I|  ...  |n: H|     it has n, where H is mapped
  *
- *  - Where nothing else is idle and no more can be made, idle chunks of other parked blocks come: the two
- *    blocks exchange by numbers as well, whose alias mappings, if they lie in one, keep the numbers and get
- *    the other chunk.  The other block will need a chunk then when it comes back.
- *
- * The chunks that come are parked and idle, until the caller takes them back.
+ * Where nothing else is idle and no more can be made, idle chunks of other parked blocks come, which need
+ * others then when they come back.  The chunks that come are parked and idle, until the caller takes them
+ * back.
  */
 #include "internal.h"
 
@@ -27,17 +25,13 @@
 struct change {
     uint32_t from, to, count;
     bool both;
-    /* the alias mappings in which the parked blocks lie that have the chunks, or NIL; the first one's place
-     */
-    uint32_t alias, other;
-    uint64_t place;
 };
 
 /* ---- which ---- */
 
-static bool is_taken(const struct vs_arena *a, uint32_t chunk)
+static bool is_taken(const struct vs_arena *a, uint32_t slot, uint32_t chunk)
 {
-    return is_parked(a, chunk) && a->used[chunk];
+    return a->used[chunk] && (slot >= a->primary_slots || is_parked_at_home(a, chunk));
 }
 
 /* The first of a parked block's chunks that another block is in, and those that follow it side by side, also
@@ -49,10 +43,10 @@ static struct mapping next_taken(const struct vs_arena *a, struct run slots)
     for (uint32_t slot = slots.first; slot < end; slot += r.count) {
         r = vs_chunks_mapped_at(a, slot, end - slot);
         uint32_t from = 0;
-        while (from < r.count && !is_taken(a, r.first + from))
+        while (from < r.count && !is_taken(a, slot, r.first + from))
             from++;
         uint32_t to = from;
-        while (to < r.count && is_taken(a, r.first + to))
+        while (to < r.count && is_taken(a, slot, r.first + to))
             to++;
         if (from < to)
             return (struct mapping){place_of(a, slot + from), r.first + from, to - from};
@@ -71,55 +65,26 @@ static bool has_alias(const struct vs_arena *a, uint32_t chunk, uint32_t alias)
     return has;
 }
 
-/* Whether the chunk, which is idle, can come into the place of one that the alias mapping (or none) has. */
-static bool can_come(const struct vs_arena *a, uint32_t chunk, uint32_t alias)
+/* Whether the chunk, which is idle, can come to the block with these SLOTS; PARKED: though others parked it.
+ */
+static bool can_come(const struct vs_arena *a, uint32_t chunk, struct run slots, uint32_t alias, bool parked)
 {
-    return is_lent(a, chunk) && !is_parked(a, chunk) && !has_alias(a, chunk, alias);
+    bool own = chunk >= slots.first && chunk < slots.first + slots.count;
+    return !own && is_lent(a, chunk) && (parked || !is_parked(a, chunk)) && !has_alias(a, chunk, alias);
 }
 
-/* The first that can, side by side, MOST at most; none: the count is 0. */
-static struct run first_to_come(struct vs_arena *a, uint32_t most, uint32_t alias)
+/* The first that can, side by side, MOST at most, and of one kind; none: the count is 0. */
+static struct run first_to_come(struct vs_arena *a, uint32_t most, struct run slots, uint32_t alias,
+                                bool parked)
 {
     for (struct run r = {0, 0}; (r = vs_chunks_next_idle(a, r.first + r.count, a->primary_slots)).count;)
         for (uint32_t g = r.first, end = r.first + r.count; g < end; g++) {
             uint32_t count = 0;
-            while (count < most && g + count < end && can_come(a, g + count, alias))
+            while (count < most && g + count < end && can_come(a, g + count, slots, alias, parked) &&
+                   is_parked_at_home(a, g + count) == is_parked_at_home(a, g))
                 count++;
             if (count)
                 return (struct run){g, count};
-        }
-    return (struct run){0};
-}
-
-/* The alias mapping in which the block lies that parked the chunk; NIL: it lies in a heap. */
-static uint32_t parked_in(const struct vs_arena *a, uint32_t chunk)
-{
-    return a->extent[vs_extent_at(a, place_of(a, chunk))].state == EXTENT_SHADOW ? vs_parked_alias(a, chunk)
-                                                                                 : NIL;
-}
-
-/* Whether chunk N of another parked block can come for chunk G of the one with these SLOTS. */
-static bool can_exchange(const struct vs_arena *a, uint32_t n, uint32_t g, struct run slots, uint32_t alias)
-{
-    bool own = n >= slots.first && n < slots.first + slots.count;
-    if (own || !is_lent(a, n) || !is_parked(a, n) || has_alias(a, n, alias))
-        return false;
-    uint32_t other = parked_in(a, n);
-    return other == NIL || !has_alias(a, g, other);
-}
-
-/* The first that can for those of M, side by side also where their block has them. */
-static struct run first_parked(struct vs_arena *a, struct mapping m, struct run slots, uint32_t alias)
-{
-    for (struct run r = {0, 0}; (r = vs_chunks_next_idle(a, r.first + r.count, a->primary_slots)).count;)
-        for (uint32_t n = r.first, end = r.first + r.count; n < end; n++) {
-            uint32_t count = 0;
-            while (count < m.count && n + count < end &&
-                   can_exchange(a, n + count, m.chunk + count, slots, alias) &&
-                   (count == 0 || (parked_in(a, n) == NIL && parked_in(a, n + count) == NIL)))
-                count++;
-            if (count)
-                return (struct run){n, count};
         }
     return (struct run){0};
 }
@@ -258,7 +223,7 @@ static int map_others(struct vs_arena *a, uint64_t place, const struct change *c
 /* Nothing is mapped where the chunks that were to come have their primary mappings. */
 static void lose_home(struct vs_arena *a, const struct change *c)
 {
-    if (is_parked(a, c->to)) {
+    if (is_parked_at_home(a, c->to)) {
         give_up(a, place_of(a, c->to), c->count);
         return;
     }
@@ -298,18 +263,20 @@ static int prepare_others(struct vs_arena *a, uint32_t alias, const struct chang
     return status;
 }
 
-static void flip_parked(struct vs_arena *a, uint32_t first, uint32_t count)
-{
-    for (uint32_t g = first; g < first + count; g++)
-        a->parked[g >> 6] ^= 1ull << (g & 63);
-}
-
 /* Chunks that parked blocks gave up stay hidden: were they free extents when they are idle, the next requests
  * would take those, and what is alive at the next unpark would lie elsewhere again. */
 static void hide_all(struct vs_arena *a, uint32_t first, uint32_t count)
 {
     for (uint32_t g = first; g < first + count; g++)
-        hide(a, g, true);
+        if (a->extent[vs_extent_at(a, place_of(a, g))].state == EXTENT_SHADOW)
+            hide(a, g, true);
+}
+
+/* Only alias mappings have them from now on. */
+static void shade(struct vs_arena *a, uint32_t first, uint32_t count)
+{
+    if (!is_parked_at_home(a, first)) /* as it is with all of them, or none */
+        vs_extent_change(a, first, count, EXTENT_SHADOW, VS_ARENA_ANY);
 }
 
 static int have_others(struct vs_arena *a, uint32_t extent, uint64_t place, const struct change *c)
@@ -326,62 +293,26 @@ static int have_others(struct vs_arena *a, uint32_t extent, uint64_t place, cons
     }
     vs_atoms_remove(a, c->from, c->from + c->count, alias);
     vs_atoms_add(a, c->to, c->to + c->count, alias);
-    flip_parked(a, c->from, c->count);
-    flip_parked(a, c->to, c->count);
+    for (uint32_t g = c->from, n = c->to; g < c->from + c->count; g++, n++)
+        a->parked_by[g]--, a->parked_by[n]++;
     hide_all(a, c->from, c->count);
-    vs_extent_change(a, c->to, c->count, EXTENT_SHADOW, VS_ARENA_ANY);
+    shade(a, c->to, c->count);
     a->stats.unmapped += c->count;
     return 0;
 }
 
-/* ---- numbers are exchanged ---- */
-
-/* The alias mappings that keep their numbers are not renamed. */
-static void keep_numbers(struct vs_arena *a, const struct change *c, bool keep)
-{
-    if (c->alias != NIL)
-        a->alias[c->alias].listed = keep;
-    if (c->other != NIL)
-        a->alias[c->other].listed = keep;
-}
-
-static int list_both(struct vs_arena *a, const struct change *c)
-{
-    keep_numbers(a, c, true);
-    int status = list_all(a, c->from, c->count, c);
-    if (status == 0)
-        status = list_all(a, c->to, c->count, c);
-    keep_numbers(a, c, false);
-    return status;
-}
-
-static void cancel_exchange(struct vs_arena *a, const struct change *c)
-{
-    vs_atoms_cancel(a, c->from, c->from + c->count);
-    vs_atoms_cancel(a, c->to, c->to + c->count);
-    end_list(a, false);
-}
+/* ---- the block lies in a heap ---- */
 
 static int prepare_exchange(struct vs_arena *a, const struct change *c)
 {
     if (vs_extents_reserve(a, a->stats.blocks + 1, a->live_aliases, a->primary_top) != 0 ||
         vs_atoms_split(a, c->from) != 0 || vs_atoms_split(a, c->from + c->count) != 0 ||
-        vs_atoms_split(a, c->to) != 0 || vs_atoms_split(a, c->to + c->count) != 0 || list_both(a, c) != 0 ||
-        (c->alias != NIL && vs_atoms_prepare(a, c->to, c->to + c->count) != 0) ||
-        (c->other != NIL && vs_atoms_prepare(a, c->from, c->from + c->count) != 0)) {
-        cancel_exchange(a, c);
+        vs_atoms_split(a, c->to) != 0 || vs_atoms_split(a, c->to + c->count) != 0 ||
+        list_all(a, c->from, c->count, c) != 0 || list_all(a, c->to, c->count, c) != 0) {
+        end_list(a, false);
         return VS_BACKING_OUT_OF_MEMORY;
     }
     return 0;
-}
-
-/* ALIAS, which was to be given up with the numbers from LOST on, keeps those from KEPT on. */
-static void keep_alias(struct vs_arena *a, uint32_t alias, uint32_t kept, uint32_t lost, uint32_t count)
-{
-    if (alias == NIL)
-        return;
-    vs_atoms_add(a, kept, kept + count, alias);
-    vs_atoms_remove(a, lost, lost + count, alias);
 }
 
 /* Their last uses, before the one that goes on, are complete, so whose they were need not be exchanged. */
@@ -389,26 +320,14 @@ static void exchange_numbers(struct vs_arena *a, const struct change *c)
 {
     for (uint32_t g = c->from, n = c->to; g < c->from + c->count; g++, n++) {
         uint64_t handle = a->handle[g];
+        uint16_t by = a->parked_by[g];
         a->handle[g] = a->handle[n], a->handle[n] = handle;
+        a->parked_by[g] = a->parked_by[n], a->parked_by[n] = by;
         a->used[g] = 0, a->used[n] = 1;
         vs_class_move(a, g, n);
     }
     vs_atoms_exchange(a, c->from, c->to, c->count);
-    keep_alias(a, c->alias, c->from, c->to, c->count);
-    keep_alias(a, c->other, c->to, c->from, c->count);
     vs_chunks_idle_from(a, c->from);
-}
-
-/* What an alias mapping has from PLACE on is another chunk now. */
-static int map_anew(struct vs_arena *a, uint64_t place, uint32_t first, uint32_t count)
-{
-    int status = unmap(a, place, count);
-    if (status == 0)
-        status = map(a, place, first, count);
-    if (status != 0)
-        give_up(a, place, count);
-    a->stats.unmapped += count;
-    return status;
 }
 
 static int exchange(struct vs_arena *a, const struct change *c)
@@ -417,54 +336,42 @@ static int exchange(struct vs_arena *a, const struct change *c)
     if (status != 0)
         return status;
     status = map_at_home(a, c);
-    if (status != 0) {
-        cancel_exchange(a, c);
+    end_list(a, status == 0);
+    if (status != 0)
         return status;
-    }
-    end_list(a, true);
     exchange_numbers(a, c);
+    shade(a, c->to, c->count);
+    hide_all(a, c->to, c->count);
     a->stats.unmapped += 2ull * c->count;
-    if (!is_parked(a, c->to)) {
-        hide_all(a, c->to, c->count);
-        vs_extent_change(a, c->to, c->count, EXTENT_SHADOW, VS_ARENA_ANY);
-    }
-    if (c->other != NIL) { /* what fails there is that block's */
-        const struct alias *v = &a->alias[c->other];
-        map_anew(a, a->extent[v->extent].at + place_of(a, vs_alias_position(v, c->to)), c->to, c->count);
-    }
-    return c->alias != NIL ? map_anew(a, c->place, c->from, c->count) : 0;
+    return 0;
 }
 
 /* ---- both ---- */
 
 /* What comes for the chunks of M: what is idle, else what is new, else what other parked blocks have. */
-static int find(struct vs_arena *a, uint32_t extent, struct mapping m, uint32_t alias, struct run *come)
+static int find(struct vs_arena *a, uint32_t extent, struct mapping m, struct run slots, uint32_t alias,
+                struct run *come)
 {
     uint32_t heap = a->extent[extent].queue == VS_ARENA_ANY ? 2 * VS_ARENA_ANY : SHARED;
-    *come = first_to_come(a, m.count, alias);
+    *come = first_to_come(a, m.count, slots, alias, false);
     int status = come->count ? 0 : vs_supply_more(a, heap, m.count);
-    if (!come->count && status == 0)
-        *come = first_to_come(a, m.count, alias);
     if (!come->count)
-        *come = first_parked(a, m, vs_block_slots(a, &a->extent[extent]), alias);
+        *come = first_to_come(a, m.count, slots, alias, status != 0);
     return come->count ? 0 : status;
 }
 
-static int replace(struct vs_arena *a, uint32_t extent, struct mapping m)
+static int replace(struct vs_arena *a, uint32_t extent, struct run slots, struct mapping m)
 {
     bool in_heap = a->extent[extent].state == EXTENT_USED;
-    uint32_t alias = in_heap ? NIL : a->extent[extent].alias;
     struct run come;
-    int status = find(a, extent, m, alias, &come);
+    int status = find(a, extent, m, slots, in_heap ? NIL : a->extent[extent].alias, &come);
     if (status != 0)
         return status;
-    bool parked = is_parked(a, come.first), both = in_heap || parked;
     /* who is alive in a chunk has waited for all that used it before, through whatever mapping */
-    if (!are_complete(a, m.chunk, come.count) || (both && !are_complete(a, come.first, come.count)))
+    if (!are_complete(a, m.chunk, come.count) || (in_heap && !are_complete(a, come.first, come.count)))
         return VS_BACKING_NOT_READY;
-    struct change c = {m.chunk, come.first, come.count, both, alias, parked ? parked_in(a, come.first) : NIL,
-                       m.place};
-    status = both ? exchange(a, &c) : have_others(a, extent, m.place, &c);
+    struct change c = {m.chunk, come.first, come.count, in_heap};
+    status = in_heap ? exchange(a, &c) : have_others(a, extent, m.place, &c);
     a->stats.replaced += status == 0 ? c.count : 0;
     return status;
 }
@@ -476,6 +383,6 @@ int vs_replace_taken(struct vs_arena *a, uint32_t extent)
     if (next_taken(a, slots).count)
         vs_synchronize_poll(a, NIL);
     for (struct mapping m; status == 0 && (m = next_taken(a, slots)).count;)
-        status = replace(a, extent, m);
+        status = replace(a, extent, slots, m);
     return status;
 }
