@@ -78,17 +78,18 @@ void vs_away_work(CUstream stream)
         vs_park_work(stream);
 }
 
-/* What a capture takes down is looked at when its graph is launched; what is parked is mapped meanwhile. */
-static bool is_captured(CUstream stream)
+/* A graph's work, captured or made by nodes, is looked at when it is launched; what is parked is mapped
+ * meanwhile. */
+static bool is_for_later(CUstream stream)
 {
-    return stream != VS_PARK_NO_STREAM && vs_given_captured(stream);
+    return stream == VS_PARK_NO_WORK || (stream != VS_PARK_NO_STREAM && vs_given_captured(stream));
 }
 
 bool vs_away_touches(uint64_t address, uint64_t size)
 {
     if (vs_suspended_some())
         return vs_pieces_touch(&vs_suspended.pieces, address, size);
-    if (vs_park_is_on() && !is_captured(stream_now))
+    if (vs_park_is_on() && !is_for_later(stream_now))
         vs_park_given(stream_now, address, size);
     return false;
 }
@@ -97,7 +98,7 @@ bool vs_away_unknown(void)
 {
     if (vs_suspended_some())
         return true;
-    if (vs_park_is_on() && !is_captured(stream_now))
+    if (vs_park_is_on() && !is_for_later(stream_now))
         vs_park_unknown(stream_now);
     return false;
 }

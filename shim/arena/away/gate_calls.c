@@ -58,8 +58,8 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
 #define GIVEN_GRAPH_LAUNCH(exec, stream)             vs_operands_graph(seen, exec, stream)
 #define GIVEN_GIVEN(see)                             NAMED(see)
 #define GIVEN_WORK(touched)                          NAMED((vs_away_on(VS_PARK_NO_STREAM), touched))
-#define GIVEN_NODE(graph, params)                    NAMED((vs_away_on(VS_PARK_NO_STREAM), vs_operands_node(params)))
-#define GIVEN_NODES                                  NAMED((vs_away_on(VS_PARK_NO_STREAM), vs_away_unknown()))
+#define GIVEN_NODE(graph, params)                    NAMED((vs_away_on(VS_PARK_NO_WORK), vs_operands_node(params)))
+#define GIVEN_NODES                                  NAMED((vs_away_on(VS_PARK_NO_WORK), vs_away_unknown()))
 
 /* Those that tell the access ledger (hooks/given.h). */
 #define vs_given_copy(api, stream, to, from, size, kinds)                                                    \
@@ -74,10 +74,10 @@ static bool may_go(enum vs_gate_state seen, enum vs_operands given)
 #define vs_use_reaching()                                  vs_away_unknown()
 #define vs_given_map(map, address)                         false /* a launch has the map */
 #define vs_given_node_kernel(exec, f, grid, params, extra) false /* its launch is looked at */
-#define vs_given_node_copy(exec, copy)                     (vs_away_on(VS_PARK_NO_STREAM), vs_operands_copy_3d(copy))
-#define vs_given_node_fill(exec, params)                   (vs_away_on(VS_PARK_NO_STREAM), vs_operands_fill_node(params))
-#define vs_given_node_graph(exec, graph)                   (vs_away_on(VS_PARK_NO_STREAM), vs_away_unknown())
-#define vs_given_node(exec, params)                        (vs_away_on(VS_PARK_NO_STREAM), vs_operands_node(params))
+#define vs_given_node_copy(exec, copy)                     (vs_away_on(VS_PARK_NO_WORK), vs_operands_copy_3d(copy))
+#define vs_given_node_fill(exec, params)                   (vs_away_on(VS_PARK_NO_WORK), vs_operands_fill_node(params))
+#define vs_given_node_graph(exec, graph)                   (vs_away_on(VS_PARK_NO_WORK), vs_away_unknown())
+#define vs_given_node(exec, params)                        (vs_away_on(VS_PARK_NO_WORK), vs_operands_node(params))
 /* Those of the shape WORK. */
 #define vs_work_at(address, size)          vs_operands_at(address, size)
 #define vs_work_ranges(list, sizes, count) vs_operands_ranges(list, sizes, count)

@@ -263,11 +263,13 @@ bool vs_park_lacks(void)
 static void say_lacks(const struct vs_watched *w)
 {
     static bool said;
+    char bytes[32];
+    vs_park_amount(bytes, (double)w->size);
     if (!said)
-        vs_log("%s: work needs %.2f GiB that are on the host, the device has no memory for them, and none "
-               "was freed "
-               "for %d s: the call gets CUDA_ERROR_OUT_OF_MEMORY",
-               vs_spill_on() ? "spill" : "park", (double)w->size / 0x1p30, (int)(PATIENT_NS / 1000000000));
+        vs_log("%s: work needs %s that are on the host, the device has no memory for them, and none was "
+               "freed for "
+               "%d s: such calls get CUDA_ERROR_OUT_OF_MEMORY",
+               vs_spill_on() ? "spill" : "park", bytes, (int)(PATIENT_NS / 1000000000));
     said = true;
 }
 

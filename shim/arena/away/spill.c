@@ -17,6 +17,7 @@
 #include "core/options.h"
 #include "gate.h"
 #include "park_copy.h"
+#include "park_plan.h"
 #include "store.h"
 
 #define NEARLY   4u  /* distances are about the same that differ by no more than this part */
@@ -94,14 +95,16 @@ static uint64_t idle(struct vs_arena *arena)
 static void say_first(uint64_t bytes, uint64_t need)
 {
     static bool said;
-    if (said)
-        return;
+    char went[32], lacked[32];
+    vs_park_amount(went, (double)bytes);
+    vs_park_amount(lacked, (double)need);
+    if (!said)
+        vs_log("spill: the device is full and lacks %s, where the job would have run out of memory: %s that "
+               "lay idle "
+               "went to the host (%.1f s to lock its memory), and so on from here; vramscope report has the "
+               "account",
+               lacked, went, (double)vs_store_ns() / 1e9);
     said = true;
-    vs_log(
-        "spill: the device is full, and %.2f GiB more are needed: the job would have run out of memory.  "
-        "%.2f GiB that lay idle go to the host (%.1f s to lock its memory), and so it will be from here on: "
-        "vramscope report has the account",
-        (double)need / 0x1p30, (double)bytes / 0x1p30, (double)vs_store_ns() / 1e9);
 }
 
 /* Blocks of S go until BYTES more lie idle.  False: none went. */
