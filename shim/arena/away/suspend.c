@@ -285,7 +285,8 @@ void vs_suspend(const struct vs_control_request *request, const struct vs_contro
         return;
     if (!park_comes_back()) {
         vs_refuse(answer, VS_CONTROL_REFUSED,
-                  "the device has no memory for what is parked to come back: nothing was moved; try again");
+                  "the device has no memory for what is on the host already (--park, --spill) to come back: "
+                  "nothing was moved; try again");
         let_work_pass();
         return;
     }

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "prog.h"
+#include "vramscope.h"
 
 enum { LAYERS = 12, WEIGHT = 8, ACTIVATION = 7, BLOCKS = 64, TOGETHER = 16 };
 
@@ -286,6 +287,27 @@ static void play_together(void)
     use_blocks(0, TOGETHER);
 }
 
+static void suspends(void)
+{
+    char why[512] = "";
+    make_blocks(20);
+    CHECK(vramscope_suspend(why, sizeof why) != 0 &&
+          strstr(why, "has no memory for what is on the host already"));
+    use_blocks(0, 20);
+    for (int i = 0; i < 10; i++)
+        drop(&block[i]);
+    CHECK(vramscope_suspend(why, sizeof why) == 0);
+    use_blocks(10, 20);
+}
+
+static void waits(void)
+{
+    make_blocks(20);
+    puts("ready");
+    fflush(stdout);
+    pause();
+}
+
 static void small(void)
 {
     int n = 0;
@@ -309,13 +331,17 @@ int main(int argc, char **argv)
                 {"graph", graph, NULL},
                 {"unknown", NULL, unknown},
                 {"together", NULL, play_together},
-                {"small", NULL, small}};
+                {"small", NULL, small},
+                {"suspends", NULL, suspends},
+                {"waits", NULL, waits}};
     CUmodule module;
     CUevent from, to;
     float ms = 0, spent = 0;
     CHECK(argc == 3);
     int rounds = atoi(argv[2]);
+    size_t left, total;
     begin();
+    OK(cuMemGetInfo(&left, &total));
     OK(cuCtxGetCurrent(&context));
     OK(cuModuleLoadData(&module, ptx));
     OK(cuModuleGetFunction(&one, module, "simcuda_nothing_one"));
@@ -343,7 +369,8 @@ int main(int argc, char **argv)
                 fprintf(stderr, "round %d: %.1f ms\n", r, ms);
         }
     }
-    fprintf(stderr, "most %llu MiB, a round %.1f ms\n", (unsigned long long)(most / MIB), spent);
+    fprintf(stderr, "free %llu most %llu MiB, a round %.1f ms\n", (unsigned long long)(left / MIB),
+            (unsigned long long)(most / MIB), spent);
     puts("done");
     return 0;
 }
