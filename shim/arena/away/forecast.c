@@ -3,10 +3,13 @@
 
 #include <string.h>
 
+#include "watched.h"
+
 #define NEAR    4u  /* works: uses no further apart are one */
 #define PART    16u /* and those that are at most this part of the longest gap apart */
 #define ALIKE   8u  /* gaps are alike that differ by no more than this part */
 #define LONGEST 4u  /* gaps in a turn */
+#define NEARLY  4u  /* distances are about the same that differ by no more than this part */
 
 static uint32_t longest(const struct vs_forecast *f)
 {
@@ -53,4 +56,44 @@ uint64_t vs_forecast_next(const struct vs_forecast *f, uint64_t now, bool *known
     uint64_t late = now > next ? now - next : 0;
     *known = turn <= LONGEST && late <= f->gap[turn - 1] / ALIKE;
     return !*known ? now - f->last : next > now ? next - now : 0;
+}
+
+/* ---- which goes ---- */
+
+static bool may_go(const struct vs_watched *w, const struct vs_served *s, uint64_t oldest, uint32_t tries)
+{
+    return w->address != 0 && w->s == s && !w->parked && w->work < oldest && w->tries != tries;
+}
+
+/* Whether the first, of SIZE bytes, fits NEED better than the second: the smallest that is enough, else the
+ * largest. */
+static bool fits_better(uint64_t size, uint64_t than, uint64_t need)
+{
+    if ((size >= need) != (than >= need))
+        return size >= need;
+    return size >= need ? size < than : size > than;
+}
+
+struct vs_watched *vs_forecast_choose(struct vs_watched *first, size_t count, const struct vs_served *s,
+                                      uint64_t need, uint64_t oldest, uint64_t now, uint32_t tries)
+{
+    struct vs_watched *best = NULL, *end = first + count;
+    uint64_t farthest = 0, of_best = 0;
+    bool known;
+    for (struct vs_watched *w = first; w < end; w++) {
+        uint64_t next = may_go(w, s, oldest, tries) ? vs_forecast_next(&w->forecast, now, &known) : 0;
+        farthest = next > farthest ? next : farthest;
+    }
+    for (struct vs_watched *w = first; w < end; w++) {
+        if (!may_go(w, s, oldest, tries))
+            continue;
+        uint64_t next = vs_forecast_next(&w->forecast, now, &known);
+        bool better = best == NULL || fits_better(w->size, best->size, need) ||
+                      (w->size == best->size && next > of_best);
+        if (next < farthest - farthest / NEARLY || !better)
+            continue;
+        best = w;
+        of_best = next;
+    }
+    return best;
 }

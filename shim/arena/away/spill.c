@@ -1,8 +1,6 @@
 /*
  * spill.c - see spill.h.
  *
- * Blocks of about the same distance to their next use are told apart by size: the one that fits best goes.
- *
  * What may come back early is what lay idle all the time through the last requests: the least of two windows.
  * In forward that is next to nothing, in backward it grows.
  */
@@ -20,7 +18,6 @@
 #include "park_plan.h"
 #include "store.h"
 
-#define NEARLY   4u  /* distances are about the same that differ by no more than this part */
 #define EVERY    4u  /* requests between two looks */
 #define WINDOW   8u  /* looks */
 #define HEADROOM 64u /* this part of the device is left to small blocks and the driver */
@@ -41,40 +38,6 @@ bool vs_spill_on(void)
         vs_store_limit(bytes);
     atomic_store_explicit(&known, on ? 2 : 1, memory_order_relaxed);
     return on;
-}
-
-/* ---- which ---- */
-
-static bool may_go(const struct vs_watched *w, const struct vs_served *s, uint64_t oldest, uint32_t tries)
-{
-    return w->address != 0 && w->s == s && !w->parked && w->work < oldest && w->tries != tries;
-}
-
-/* Whether W, of SIZE bytes, fits NEED better than what is BEST so far: the smallest that is enough, else the
- * largest. */
-static bool fits_better(const struct vs_watched *w, const struct vs_watched *best, uint64_t need)
-{
-    if (best == NULL || (w->size >= need) != (best->size >= need))
-        return best == NULL || w->size >= need;
-    return w->size >= need ? w->size < best->size : w->size > best->size;
-}
-
-struct vs_watched *vs_spill_choose(struct vs_watched *first, size_t count, const struct vs_served *s,
-                                   uint64_t need, uint64_t oldest, uint64_t now, uint32_t tries)
-{
-    struct vs_watched *best = NULL, *end = first + count;
-    uint64_t farthest = 0;
-    bool known;
-    for (struct vs_watched *w = first; w < end; w++) {
-        uint64_t next = may_go(w, s, oldest, tries) ? vs_forecast_next(&w->forecast, now, &known) : 0;
-        farthest = next > farthest ? next : farthest;
-    }
-    for (struct vs_watched *w = first; w < end; w++)
-        if (may_go(w, s, oldest, tries) &&
-            vs_forecast_next(&w->forecast, now, &known) >= farthest - farthest / NEARLY &&
-            fits_better(w, best, need))
-            best = w;
-    return best;
 }
 
 /* ---- out ---- */
@@ -115,8 +78,8 @@ static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, ui
         return false;
     turn++;
     while (lies < before + bytes) {
-        struct vs_watched *w = vs_spill_choose(vs_watched, (size_t)(vs_watched_end - vs_watched), s,
-                                               before + bytes - lies, oldest, now, turn);
+        struct vs_watched *w = vs_forecast_choose(vs_watched, (size_t)(vs_watched_end - vs_watched), s,
+                                                  before + bytes - lies, oldest, now, turn);
         if (w == NULL)
             break;
         w->tries = turn;

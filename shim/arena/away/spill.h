@@ -27,9 +27,4 @@ bool vs_spill_refused(struct vs_served *s, struct vs_arena *arena, uint64_t size
 /* A block was given or is freed: looks now and then how much lies idle, and takes blocks back. */
 void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now);
 
-/* Which of the COUNT blocks goes first for NEED bytes; NULL: none can.  OLDEST: work from which on what was
- * given stays; those that stayed in this one of the TRIES stay. */
-struct vs_watched *vs_spill_choose(struct vs_watched *first, size_t count, const struct vs_served *s,
-                                   uint64_t need, uint64_t oldest, uint64_t now, uint32_t tries);
-
 #endif
