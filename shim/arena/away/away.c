@@ -12,6 +12,7 @@
 #include "gate.h"
 #include "hooks/given.h"
 #include "park.h"
+#include "spill.h"
 #include "suspend.h"
 
 #define PATIENT_NS 5000000000ull /* that a program's thread waits for memory before it is said */
@@ -185,8 +186,10 @@ void vs_away_asked(void)
 
 uint32_t vs_away_before_malloc(void)
 {
-    if (__builtin_expect(*vs_options.spill != 0, 0) && vs_park_watch_all())
-        look_from_now();
+    if (__builtin_expect(*vs_options.spill != 0, 0) && !vs_park_is_on() && vs_spill_on()) {
+        look_from_now(); /* before any block is watched */
+        atomic_store_explicit(&vs_park_on, true, memory_order_release);
+    }
     while (atomic_load_explicit(&vs_suspended.closed, memory_order_relaxed) && is_ours()) {
         enum vs_gate_state state = atomic_load(&vs_gate);
         if (state == VS_GATE_CLOSED)

@@ -78,22 +78,19 @@ struct vs_watched *vs_forecast_choose(struct vs_watched *first, size_t count, co
                                       uint64_t need, uint64_t oldest, uint64_t now, uint32_t tries)
 {
     struct vs_watched *best = NULL, *end = first + count;
-    uint64_t farthest = 0, of_best = 0;
+    uint64_t farthest = 0;
     bool known;
+    for (struct vs_watched *w = first; w < end; w++)
+        if (may_go(w, s, oldest, tries)) {
+            w->next = vs_forecast_next(&w->forecast, now, &known);
+            farthest = w->next > farthest ? w->next : farthest;
+        }
     for (struct vs_watched *w = first; w < end; w++) {
-        uint64_t next = may_go(w, s, oldest, tries) ? vs_forecast_next(&w->forecast, now, &known) : 0;
-        farthest = next > farthest ? next : farthest;
-    }
-    for (struct vs_watched *w = first; w < end; w++) {
-        if (!may_go(w, s, oldest, tries))
+        if (!may_go(w, s, oldest, tries) || w->next < farthest - farthest / NEARLY)
             continue;
-        uint64_t next = vs_forecast_next(&w->forecast, now, &known);
-        bool better = best == NULL || fits_better(w->size, best->size, need) ||
-                      (w->size == best->size && next > of_best);
-        if (next < farthest - farthest / NEARLY || !better)
-            continue;
-        best = w;
-        of_best = next;
+        if (best == NULL || fits_better(w->size, best->size, need) ||
+            (w->size == best->size && w->next > best->next))
+            best = w;
     }
     return best;
 }

@@ -126,11 +126,6 @@ static void watch(struct vs_served *s, struct vs_arena *arena, uint64_t address,
     vs_watched_add(&block);
 }
 
-bool vs_park_watch_all(void)
-{
-    return vs_spill_on() && !atomic_exchange_explicit(&vs_park_on, true, memory_order_relaxed);
-}
-
 /* ---- out and back ---- */
 
 static bool come_back(struct vs_watched *w)
@@ -317,7 +312,7 @@ static bool have(uint64_t address)
 /* What comes between two phases belongs to the one before: a look at the states behind the optimizer. */
 static uint8_t phase_now(void)
 {
-    uint8_t now = vs_use_begin(0, 0).phases;
+    uint8_t now = vs_spill_on() ? 0 : vs_use_begin(0, 0).phases;
     return now & NAMED ? now : atomic_load_explicit(&phase, memory_order_relaxed);
 }
 
@@ -444,6 +439,8 @@ void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address)
     struct vs_watched *w = vs_watched_at(address, 0);
     if (w != NULL && w->address == address && !w->freed)
         forget(w);
+    if (vs_spill_on())
+        vs_spill_look(s, arena, atomic_load_explicit(&works, memory_order_relaxed));
     vs_lock_give(&lock);
     pthread_setcancelstate(cancel, NULL);
 }

@@ -12,7 +12,7 @@
  * how long it is done with them.  What can be copied there and back in that time is parked from then on.  The
  * copies are ordered by events and the arena's queues, so no thread waits for them.
  *
- * All functions but the first two are called by the program's threads inside the gate, or where memory is
+ * All functions but the first are called by the program's threads inside the gate, or where memory is
  * asked for or freed; without the two options they are a load.
  */
 #ifndef VS_ARENA_AWAY_PARK_H
@@ -46,9 +46,6 @@ static inline bool vs_park_is_on(void)
 /* Blocks begin at ADDRESSES that are of ROLE (trace/roles.h), as the framework says it.  Outside of every
  * hooked call. */
 void vs_park_told(const uint64_t *addresses, size_t count, unsigned role);
-
-/* All blocks are watched from now on.  False: they are already, or are not to be. */
-bool vs_park_watch_all(void);
 
 /* The calling thread looks at the operands of the next call. */
 void vs_park_next(void);

@@ -18,10 +18,12 @@
 #include "park_plan.h"
 #include "store.h"
 
-#define EVERY    4u  /* requests between two looks */
-#define WINDOW   8u  /* looks */
+#define EVERY    4u /* requests between two looks, and one more for so many blocks: */
+#define BLOCKS   256u
+#define WINDOW   4u  /* looks */
 #define HEADROOM 64u /* this part of the device is left to small blocks and the driver */
 #define MOST     (1ull << 30)
+#define AT_ONCE  1024u /* this part of the device goes at least */
 #define LAST     UINT_MAX
 
 bool vs_spill_on(void)
@@ -70,16 +72,30 @@ static void say_first(uint64_t bytes, uint64_t need)
     said = true;
 }
 
-/* Blocks of S go until BYTES more lie idle.  False: none went. */
+static void say_cannot(void)
+{
+    static bool said;
+    if (!said)
+        vs_log("spill: nothing can go to the host: the driver is older than CUDA 12.5, or the arena has no "
+               "queue left "
+               "for the copies");
+    said = true;
+}
+
+/* Blocks of S go until BYTES more lie idle, a little more at once than has to be.  False: none went. */
 static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, uint64_t now)
 {
     uint64_t oldest = vs_gate_looking(), before = idle(arena), lies = before, gone = 0;
-    if (oldest == 0 || !vs_park_copies(s, arena) || !vs_park_fence(s))
+    bool can = vs_park_copies(s, arena);
+    if (!can)
+        say_cannot();
+    if (oldest == 0 || !can || !vs_park_fence(s))
         return false;
     turn++;
-    while (lies < before + bytes) {
+    uint64_t want = before + (bytes > s->total / AT_ONCE ? bytes : s->total / AT_ONCE);
+    while (lies < want) {
         struct vs_watched *w = vs_forecast_choose(vs_watched, (size_t)(vs_watched_end - vs_watched), s,
-                                                  before + bytes - lies, oldest, now, turn);
+                                                  want - lies, oldest, now, turn);
         if (w == NULL)
             break;
         w->tries = turn;
@@ -177,12 +193,13 @@ static struct vs_watched *needed_first(const struct vs_served *s, uint64_t room,
 void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
 {
     struct window *v = &windows[s - vs_served];
-    if (++v->requests % EVERY != 0 || vs_park_parked == 0)
+    if (vs_park_parked == 0 || ++v->requests < EVERY + (uint64_t)(vs_watched_end - vs_watched) / BLOCKS)
         return;
+    v->requests = 0;
     uint64_t room = lay_idle(v, idle(arena)), left = headroom(s);
     room = room > left ? room - left : 0;
     turn++;
-    for (struct vs_watched *w; (w = needed_first(s, room, now)) != NULL;) {
+    for (struct vs_watched *w; room != 0 && (w = needed_first(s, room, now)) != NULL;) {
         w->tries = turn;
         w->early = vs_arena_taken(w->arena, w->address) == 0 && vs_park_in(w);
         room -= w->early ? w->size : 0;

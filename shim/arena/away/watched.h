@@ -17,6 +17,7 @@ struct vs_watched {
     struct vs_arena *arena;
     struct vs_forecast forecast;
     uint64_t work; /* the last that was given it, by the number of park.c */
+    uint64_t next; /* works until it is used, when that was looked at last */
     CUevent back;
     uint32_t order;       /* of its first use in the last optimizer */
     uint32_t tries;       /* of spilling, the last one in which it stayed */
