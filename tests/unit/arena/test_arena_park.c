@@ -334,6 +334,32 @@ TEST(a_block_in_parked_chunks_does_not_go_away_for_good)
     done();
 }
 
+TEST(a_small_block_has_a_parked_chunk_where_nothing_else_is_left)
+{
+    begin_park(4, NULL);
+    uint64_t block = take_one(4 * G), small;
+    assert_int_equal(vs_arena_malloc(k.arena, one, 512, &small), VS_BACKING_OUT_OF_MEMORY);
+    park(block, 4 * G);
+    small = take_one(512);
+    assert_int_equal(stats().idle, 3 * G);
+    give_own(small, 512, 1, one);
+    unpark(block);
+    assert_true(has(block, 4 * G, 0));
+    done();
+}
+
+TEST(large_blocks_leave_the_headroom_to_small_ones)
+{
+    uint64_t address;
+    begin_park(8, &(struct vs_arena_config){.headroom = 3 * G});
+    take(one, 5 * G);
+    assert_int_equal(vs_arena_malloc(k.arena, one, 2 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    take(one, 512);
+    vs_arena_headroom(k.arena, 0);
+    take(one, 2 * G);
+    done();
+}
+
 /* What lies at home is freed while a block in an alias mapping has the chunk parked: others come there. */
 TEST(a_chunk_that_is_parked_in_an_alias_mapping_serves_its_heap)
 {
