@@ -7,6 +7,10 @@
 
 #include "arena/device/served.h"
 
+/* In a stream's place: what waits is the host; nothing is given to the device yet. */
+#define VS_PARK_NO_STREAM ((CUstream)UINTPTR_MAX)
+#define VS_PARK_NO_WORK   ((CUstream)(UINTPTR_MAX - 1))
+
 /* X(symbol, (parameters)) */
 #define VS_AWAY_CALLS(X)                                                                                     \
     X(cuStreamCreate, (CUstream *, unsigned))                                                                \

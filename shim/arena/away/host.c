@@ -101,6 +101,12 @@ uint64_t vs_host_room(void)
     return left == UINT64_MAX ? 0 : left / 4 * 3;
 }
 
+void vs_host_amount(char out[32], double bytes)
+{
+    bool large = bytes >= 0x1p30;
+    snprintf(out, 32, "%.*f %s", large ? 2 : 0, bytes / (large ? 0x1p30 : 0x1p20), large ? "GiB" : "MiB");
+}
+
 /* ---- stores ---- */
 
 #define DRIVER(symbol, parameters) ((CUresult(*) parameters)vs_cuda_real(#symbol))

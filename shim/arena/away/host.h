@@ -21,6 +21,9 @@ struct vs_host_store {
 /* The most that may be had now: 3/4 of what the host and this process's control groups have left. */
 uint64_t vs_host_room(void);
 
+/* BYTES for a person. */
+void vs_host_amount(char out[32], double bytes);
+
 /* Makes a store of BYTES: page-locked by the driver, with a context current, or where TO is not "" a file in
  * that folder.  NULL, or why not (in the caller's WHY): then nothing was taken. */
 const char *vs_host_make(struct vs_host_store *h, uint64_t bytes, const char *to, char *why, size_t room);

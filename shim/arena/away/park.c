@@ -21,6 +21,7 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "gate.h"
+#include "host.h"
 #include "park_copy.h"
 #include "core/clock.h"
 #include "park_plan.h"
@@ -259,7 +260,7 @@ static void say_lacks(const struct vs_watched *w)
 {
     static bool said;
     char bytes[32];
-    vs_park_amount(bytes, (double)w->size);
+    vs_host_amount(bytes, (double)w->size);
     if (!said)
         vs_log("%s: work needs %s that are on the host, the device has no memory for them, and none was "
                "freed for "

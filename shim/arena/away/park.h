@@ -28,12 +28,10 @@
 #endif
 #include <cuda.h>
 
+#include "calls.h"
+
 struct vs_arena;
 struct vs_served;
-
-/* In a stream's place: what waits is the host; nothing is given to the device yet. */
-#define VS_PARK_NO_STREAM ((CUstream)UINTPTR_MAX)
-#define VS_PARK_NO_WORK   ((CUstream)(UINTPTR_MAX - 1))
 
 extern _Atomic bool vs_park_on; /* a block of a wanted role is known, or all blocks are watched */
 

@@ -1,7 +1,6 @@
 /* park_copy.c - see park_copy.h. */
 #include "park_copy.h"
 
-#include "park.h"
 #include "calls.h"
 #include "core/log.h"
 #include "store.h"

@@ -175,18 +175,12 @@ static bool have_store(void)
     return true;
 }
 
-void vs_park_amount(char out[32], double bytes)
-{
-    bool large = bytes >= 0x1p30;
-    snprintf(out, 32, "%.*f %s", large ? 2 : 0, bytes / (large ? 0x1p30 : 0x1p20), large ? "GiB" : "MiB");
-}
-
 static void say(uint64_t all, uint64_t planned, double rate)
 {
     char idle[32], goes[32], link[32];
-    vs_park_amount(idle, (double)all);
-    vs_park_amount(goes, (double)planned);
-    vs_park_amount(link, rate);
+    vs_host_amount(idle, (double)all);
+    vs_host_amount(goes, (double)planned);
+    vs_host_amount(link, rate);
     vs_log("park: the optimizer leaves %s idle for %.0f ms of a step; the link takes %s/s: %s are parked%s",
            idle, (double)shortest, link, goes,
            planned < all ? ", as much as it carries there and back in that time" : "");
@@ -287,7 +281,7 @@ void vs_plan_unforeseen(struct vs_watched *w)
     if (++uses != next)
         return;
     next *= 10;
-    vs_park_amount(bytes, (double)w->size);
+    vs_host_amount(bytes, (double)w->size);
     vs_log("park: %u use%s of parked blocks %s not foreseen so far, outside of the optimizer: such a block "
            "(the last has %s) "
            "comes back at once and is parked no more",

@@ -29,9 +29,6 @@ void vs_plan_unknown(void);
 /* The context of S has ended. */
 void vs_plan_device_ends(struct vs_served *s);
 
-/* BYTES for a person. */
-void vs_park_amount(char out[32], double bytes);
-
 /* Whether this request for memory is one at which memory is looked at: every 64th of a gap.  No lock. */
 bool vs_plan_looks(void);
 /* How many bytes of S may come back now, so that no more lives on the device than in the gap's peak. */

@@ -14,8 +14,8 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "gate.h"
+#include "host.h"
 #include "park_copy.h"
-#include "park_plan.h"
 #include "store.h"
 
 #define EVERY    4u /* requests between two looks, and one more for so many blocks: */
@@ -61,8 +61,8 @@ static void say_first(uint64_t bytes, uint64_t need)
 {
     static bool said;
     char went[32], lacked[32];
-    vs_park_amount(went, (double)bytes);
-    vs_park_amount(lacked, (double)need);
+    vs_host_amount(went, (double)bytes);
+    vs_host_amount(lacked, (double)need);
     if (!said)
         vs_log("spill: the device is full and lacks %s, where the job would have run out of memory: %s that "
                "lay idle "
