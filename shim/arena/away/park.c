@@ -139,13 +139,13 @@ static bool come_back(struct vs_watched *w)
     return true;
 }
 
-/* Of what is parked the block that the optimizer needs first, also of what is FREED; NULL: nothing is. */
-static struct vs_watched *next_back(bool freed)
+/* Of what is parked and not freed the block that the optimizer needs first; NULL: nothing is. */
+static struct vs_watched *next_back(void)
 {
     struct vs_watched *first = NULL;
-    if (vs_park_parked != 0)
+    if (vs_park_parked != vs_park_freed)
         VS_WATCHED_EACH(w)
-    if (w->parked && (freed || !w->freed) && (first == NULL || w->order < first->order))
+    if (w->parked && !w->freed && (first == NULL || w->order < first->order))
         first = w;
     return first;
 }
@@ -154,8 +154,12 @@ static struct vs_watched *next_back(bool freed)
 static bool all_back(void)
 {
     bool back = true;
-    for (struct vs_watched *w; back && (w = next_back(true)) != NULL;)
+    for (struct vs_watched *w; back && (w = next_back()) != NULL;)
         back = come_back(w);
+    if (vs_park_freed != 0)
+        VS_WATCHED_EACH(w)
+    if (w->freed)
+        back = come_back(w) && back;
     return back;
 }
 
@@ -256,17 +260,19 @@ bool vs_park_lacks(void)
     return so;
 }
 
-static void say_lacks(const struct vs_watched *w)
+static void say_lacks(const struct vs_watched *w, bool known)
 {
-    static bool said;
+    static bool said[2];
     char bytes[32];
     vs_host_amount(bytes, (double)w->size);
-    if (!said)
-        vs_log("%s: work needs %s that are on the host, the device has no memory for them, and none was "
-               "freed for "
-               "%d s: such calls get CUDA_ERROR_OUT_OF_MEMORY",
-               vs_spill_on() ? "spill" : "park", bytes, (int)(PATIENT_NS / 1000000000));
-    said = true;
+    if (!said[known])
+        vs_log(
+            "%s: %s needs %s that are on the host, the device has no memory for them, and none was freed for "
+            "%d s: such calls get CUDA_ERROR_OUT_OF_MEMORY",
+            vs_spill_on() ? "spill" : "park",
+            known ? "work" : "a kernel or graph that may use any block, as it finds addresses in memory,",
+            bytes, (int)(PATIENT_NS / 1000000000));
+    said[known] = true;
 }
 
 /* So many frees were asked for. */
@@ -287,8 +293,9 @@ static void pause_for(struct vs_arena *arena, bool first)
 }
 
 /* The block at ADDRESS comes back, or is gone; others go for it, or memory is waited for, since what the
- * program would find otherwise are others' bytes.  False: the device has none. */
-static bool have(uint64_t address)
+ * program would find otherwise are others' bytes.  False: the device has none.  KNOWN: the work says that it
+ * uses it. */
+static bool have(uint64_t address, bool known)
 {
     uint64_t frees = 0, until = 0;
     struct vs_watched *w = vs_watched_at(address, 0);
@@ -302,7 +309,7 @@ static bool have(uint64_t address)
             frees = frees_of(w->arena);
             until = vs_clock_ns() + PATIENT_NS;
         } else if (vs_clock_ns() > until) {
-            say_lacks(w);
+            say_lacks(w, known);
             return false;
         }
         pause_for(w->arena, first);
@@ -330,7 +337,7 @@ static void use(struct vs_watched *w, CUstream stream, uint8_t now, bool known)
     w->early = w->undone = false;
     if (w->parked && known && now != VS_ACCESS_IN_OPTIMIZER && !vs_spill_on())
         vs_plan_unforeseen(w);
-    lacks = lacks || (w->parked && !have(address));
+    lacks = lacks || (w->parked && !have(address, known));
     w = vs_watched_at(address, 0); /* the lock was given meanwhile */
     if (w != NULL)
         vs_park_wait(w, stream);
@@ -366,8 +373,8 @@ static void use_all(CUstream stream, uint8_t now)
     if (!vs_spill_on())
         VS_WATCHED_EACH(w)
     use(w, stream, now, false);
-    for (struct vs_watched *w; !lacks && (w = next_back(false)) != NULL;)
-        lacks = !have(w->address);
+    for (struct vs_watched *w; !lacks && (w = next_back()) != NULL;)
+        lacks = !have(w->address, false);
     all_wait(stream);
 }
 
@@ -405,8 +412,7 @@ bool vs_park_retry(struct vs_served *s, struct vs_arena *arena, uint64_t size, u
 static void planned_back(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t room = vs_plan_room(s, arena);
-    for (struct vs_watched *w; room != 0 && (w = next_back(false)) != NULL && w->size <= room;
-         room -= w->size)
+    for (struct vs_watched *w; room != 0 && (w = next_back()) != NULL && w->size <= room; room -= w->size)
         if (!come_back(w))
             break;
 }
