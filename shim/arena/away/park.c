@@ -66,6 +66,7 @@ static void forget(struct vs_watched *w)
             return;
         }
     }
+    vs_park_before_free(w);
     vs_park_forget(w);
 }
 
@@ -81,8 +82,11 @@ static bool tell(uint64_t address)
         forget(w); /* its end was not seen */
     if (vs_watched_at(address, 0) != NULL && vs_watched_at(address, 0)->parked)
         return false;
-    return vs_watched_add(&(struct vs_watched){
-               .address = block.address, .size = block.size, .s = s, .arena = arena}) != NULL;
+    return vs_watched_add(&(struct vs_watched){.address = block.address,
+                                               .size = block.size,
+                                               .s = s,
+                                               .arena = arena,
+                                               .own = VS_PARK_NO_STREAM}) != NULL;
 }
 
 /* Of the words of VRAMSCOPE_PARK, "optimizer-state,gradient", that of ROLE. */
@@ -115,10 +119,11 @@ void vs_park_told(const uint64_t *addresses, size_t count, unsigned role)
 }
 
 /* Likewise of all that the arena gives. */
-static void watch(struct vs_served *s, struct vs_arena *arena, uint64_t address, uint64_t size)
+static void watch(struct vs_served *s, struct vs_arena *arena, uint64_t address, uint64_t size, CUstream own)
 {
     uint64_t now = atomic_load_explicit(&works, memory_order_relaxed);
-    struct vs_watched block = {.address = address, .size = size, .s = s, .arena = arena, .work = now};
+    struct vs_watched block = {
+        .address = address, .size = size, .s = s, .arena = arena, .own = own, .work = now};
     if (address == 0 || size < VS_WATCHED_LEAST)
         return;
     for (struct vs_watched *w; (w = vs_watched_at(address, size)) != NULL;)
@@ -415,10 +420,12 @@ static void planned_back(struct vs_served *s, struct vs_arena *arena)
     for (struct vs_watched *w; room != 0 && (w = next_back()) != NULL && w->size <= room; room -= w->size)
         if (!come_back(w))
             break;
+    vs_park_look(s);
 }
 
 /* Inside the arena. */
-void vs_park_malloc(struct vs_served *s, struct vs_arena *arena, uint64_t address, uint64_t size)
+void vs_park_malloc(struct vs_served *s, struct vs_arena *arena, uint64_t address, uint64_t size,
+                    CUstream own)
 {
     int cancel;
     bool spills = vs_spill_on();
@@ -427,7 +434,7 @@ void vs_park_malloc(struct vs_served *s, struct vs_arena *arena, uint64_t addres
     no_cancel(&cancel);
     vs_lock_take(&lock);
     if (spills) {
-        watch(s, arena, address, size);
+        watch(s, arena, address, size, own);
         vs_spill_look(s, arena, atomic_load_explicit(&works, memory_order_relaxed));
     } else {
         planned_back(s, arena);

@@ -66,8 +66,10 @@ static inline bool vs_park_retries(struct vs_served *s, struct vs_arena *arena, 
     return __builtin_expect(status == CUDA_ERROR_OUT_OF_MEMORY, 0) && vs_park_is_on() &&
            vs_park_retry(s, arena, size, tries);
 }
-/* The arena of S gave a block of SIZE bytes at ADDRESS (0: none that could be parked). */
-void vs_park_malloc(struct vs_served *s, struct vs_arena *arena, uint64_t address, uint64_t size);
+/* The arena of S gave a block of SIZE bytes at ADDRESS (0: none that could be parked), in the order of the
+ * stream OWN. */
+void vs_park_malloc(struct vs_served *s, struct vs_arena *arena, uint64_t address, uint64_t size,
+                    CUstream own);
 /* The block at ADDRESS is about to be freed. */
 void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address);
 /* The arena of S is about to end; nobody is inside it. */

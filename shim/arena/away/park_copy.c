@@ -194,12 +194,17 @@ bool vs_park_in(struct vs_watched *w)
     set_coming(w, status == CUDA_SUCCESS);
     if (status != CUDA_SUCCESS) /* as the program's own next call will find */
         vs_log("park: the driver takes no copies any more (error %d)", (int)status);
-    if (w->freed) /* the arena does not know of the copies' queue then */
+    w->awaited = false;
+    if (w->freed) /* its free is carried out now */
         vs_park_wait(w, VS_PARK_NO_STREAM);
-    else
-        vs_arena_use(w->arena, w->address, queue_of(w->s)); /* its free waits for the copy */
     vs_arena_return(w->arena, w->address);
     return true;
+}
+
+void vs_park_before_free(struct vs_watched *w)
+{
+    if (w->coming && !w->awaited)
+        vs_arena_use(w->arena, w->address, queue_of(w->s));
 }
 
 void vs_park_drop(struct vs_watched *w)
@@ -238,7 +243,7 @@ bool vs_park_is_idle(struct vs_served *s)
 void vs_park_look(struct vs_served *s)
 {
     struct vs_away_thread t;
-    if (stream_of(s) == NULL || vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
+    if (!vs_store_is_due(s) || vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
         return;
     vs_store_look(s);
     vs_away_leave(&t);
@@ -272,6 +277,7 @@ bool vs_park_wait(struct vs_watched *w, CUstream stream)
     set_coming(w, w->s->cuda.call.cuEventQuery(w->back) == CUDA_ERROR_NOT_READY);
     if (w->coming && !host)
         host = vs_away_calls()->cuStreamWaitEvent(stream, w->back, 0) != CUDA_SUCCESS;
+    w->awaited = w->awaited || (!host && stream == w->own);
     if (w->coming && host)
         set_coming(w, w->s->cuda.call.cuEventSynchronize(w->back) != CUDA_SUCCESS);
     vs_away_leave(&t);

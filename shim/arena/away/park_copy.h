@@ -26,6 +26,8 @@ bool vs_park_out(struct vs_watched *w);
 /* Takes W back, and copies in what of it the store has; `back` says when it is there.  False: the device has
  * no memory, W is parked still. */
 bool vs_park_in(struct vs_watched *w);
+/* The free of W, which is here and about to be freed, waits for its copy, unless its own stream does. */
+void vs_park_before_free(struct vs_watched *w);
 /* Nobody needs the contents of W: the store keeps only those of chunks that are its neighbours' too. */
 void vs_park_drop(struct vs_watched *w);
 /* W is not watched any more; nothing of it is kept. */

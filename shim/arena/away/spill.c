@@ -193,9 +193,12 @@ static struct vs_watched *needed_first(const struct vs_served *s, uint64_t room,
 void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
 {
     struct window *v = &windows[s - vs_served];
-    if (vs_park_parked == 0 || ++v->requests < EVERY + (uint64_t)(vs_watched_end - vs_watched) / BLOCKS)
+    if (++v->requests < EVERY + (uint64_t)(vs_watched_end - vs_watched) / BLOCKS)
         return;
     v->requests = 0;
+    vs_park_look(s);
+    if (vs_park_parked == 0)
+        return;
     uint64_t room = lay_idle(v, idle(arena)), left = headroom(s);
     room = room > left ? room - left : 0;
     turn++;
@@ -206,5 +209,4 @@ void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
     }
     if (vs_park_freed != 0 && vs_park_is_idle(s))
         settle(s);
-    vs_park_look(s);
 }

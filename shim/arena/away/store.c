@@ -13,6 +13,7 @@
 #include "arena/device/served.h"
 #include "core/clock.h"
 #include "core/fork.h"
+#include "core/log.h"
 #include "host.h"
 #include "watched.h"
 
@@ -68,12 +69,25 @@ static bool begin(struct store *t)
     return t->host.base != NULL;
 }
 
+static void say_full(void)
+{
+    static bool said;
+    char bytes[32];
+    vs_host_amount(bytes, (double)locked);
+    if (!said)
+        vs_log("no more than %s go to the host: what --spill says, or 3/4 of what was left to this process",
+               bytes);
+    said = true;
+}
+
 static bool lock_more(struct store *t)
 {
     uint64_t before = t->host.locked, since = vs_clock_ns();
     bool more = begin(t) && locked < limit && vs_host_lock(&t->host, limit - locked);
     locked += t->host.locked - before;
     ns += vs_clock_ns() - since;
+    if (!more)
+        say_full();
     return more;
 }
 
@@ -113,6 +127,8 @@ char *vs_store_have(struct vs_served *s, uint64_t address)
     if (kept == NULL || *kept != 0 || !begin(t))
         return vs_store_at(s, address);
     uint32_t unit = find(t);
+    if (unit >= t->units)
+        say_full();
     if (unit >= t->units || ((unit + 1ull) * VS_STORE_UNIT > t->host.locked && !lock_more(t)))
         return NULL;
     t->taken[unit / 64] |= 1ull << unit % 64;
@@ -136,12 +152,16 @@ void vs_store_drop(struct vs_served *s, uint64_t address)
     *kept = 0;
 }
 
+bool vs_store_is_due(const struct vs_served *s)
+{
+    const struct store *t = store_of(s);
+    return t->host.locked != 0 && vs_clock_ns() - t->since >= LONG_NS;
+}
+
 void vs_store_look(struct vs_served *s)
 {
     struct store *t = store_of(s);
-    uint64_t now = t->host.locked != 0 ? vs_clock_ns() : 0, before = t->host.locked;
-    if (now == 0 || now - t->since < LONG_NS)
-        return;
+    uint64_t now = vs_clock_ns(), before = t->host.locked;
     vs_host_unlock(&t->host, t->peak * VS_STORE_UNIT);
     locked -= before - t->host.locked;
     t->peak = t->top;

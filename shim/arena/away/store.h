@@ -28,7 +28,9 @@ char *vs_store_have(struct vs_served *s, uint64_t address);
 /* What is at ADDRESS is kept no more: another unit's copy may come there, in the order of S's copies. */
 void vs_store_drop(struct vs_served *s, uint64_t address);
 
-/* Gives back what nothing has lain in for long.  A clock's question, mostly. */
+/* Whether half a minute is over; gives back what nothing has lain in all the time.  The first needs no
+ * context. */
+bool vs_store_is_due(const struct vs_served *s);
 void vs_store_look(struct vs_served *s);
 /* Nothing of S is kept any more. */
 void vs_store_end(struct vs_served *s);

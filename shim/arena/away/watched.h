@@ -19,6 +19,7 @@ struct vs_watched {
     uint64_t work; /* the last that was given it, by the number of park.c */
     uint64_t next; /* works until it is used, when that was looked at last */
     CUevent back;
+    CUstream own;         /* in whose order it is freed; one that is none: nobody knows */
     uint32_t order;       /* of its first use in the last optimizer */
     uint32_t tries;       /* of spilling, the last one in which it stayed */
     uint8_t seen, before; /* phases in which the device was given it: in this round, in the last one (bits of
@@ -26,10 +27,11 @@ struct vs_watched {
     uint8_t rounds;       /* whole ones since it is known, 3 at most */
     bool planned;         /* is parked outside of the optimizer */
     bool parked;
-    bool freed;  /* and its free was asked for: nobody needs what it had */
-    bool coming; /* it is back, and the copy may not be done: `back` says when */
-    bool early;  /* it came back before it was used */
-    bool undone; /* and was spilled again before that */
+    bool freed;   /* and its free was asked for: nobody needs what it had */
+    bool coming;  /* it is back, and the copy may not be done: `back` says when */
+    bool awaited; /* `own` waits for that */
+    bool early;   /* it came back before it was used */
+    bool undone;  /* and was spilled again before that */
 };
 
 /* Those that are watched, among others that have no address. */

@@ -149,7 +149,7 @@ static int alloc_once(struct vs_given *g, size_t size, uint64_t *address)
             status = vs_arena_malloc(arena, VS_ARENA_ANY, size, address);
         while (vs_park_retries(s, arena, status, size, &tries));
     if (arena && vs_park_is_on())
-        vs_park_malloc(s, arena, status == 0 ? *address : 0, size);
+        vs_park_malloc(s, arena, status == 0 ? *address : 0, size, VS_PARK_NO_STREAM);
     if (arena)
         vs_served_note(g, s, arena);
     vs_served_out();

@@ -157,7 +157,7 @@ static int alloc_once(struct vs_given *g, size_t size, CUstream stream, CUmemory
     if (arena && is_served(s, pool)) {
         status = take(s, arena, stream, size, address);
         if (vs_park_is_on())
-            vs_park_malloc(s, arena, status == 0 ? *address : 0, size);
+            vs_park_malloc(s, arena, status == 0 ? *address : 0, size, stream);
         vs_served_note(g, s, arena);
     }
     vs_served_out();

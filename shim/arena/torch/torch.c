@@ -136,7 +136,7 @@ static int allocate_once(uint64_t size, int device, CUstream stream, struct take
     bool entered = arena && vs_provided_enter(__builtin_frame_address(0));
     int status = arena ? from_arena(t, arena, pool, size, stream) : 0;
     if (arena && vs_park_is_on())
-        vs_park_malloc(t->s, arena, pool == NULL && status == 0 ? t->address : 0, size);
+        vs_park_malloc(t->s, arena, pool == NULL && status == 0 ? t->address : 0, size, stream);
     if (arena) {
         t->reserved = vs_arena_reserved(arena);
         vs_served_note(&t->given, t->s, arena);

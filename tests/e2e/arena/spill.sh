@@ -50,6 +50,7 @@ for how in together unknown; do
 done
 spilled 300 train 2 VRAMSCOPE_SPILL=16MiB # the host
 [ $status = 3 ] || fail "16 MiB on the host: status $status"
+said 'no more than 16 MiB go to the host' "16 MiB on the host"
 spilled 64 small 1
 with=$(head -n 1 "$run/out")
 shim_env+=(VRAMSCOPE_SPILL=)
