@@ -288,11 +288,12 @@ static uint64_t frees_of(struct vs_arena *arena)
     return stats.frees;
 }
 
-/* Without the lock: another thread may free. */
+/* Without the lock: another thread may free.  What ARENA can it gives back. */
 static void pause_for(struct vs_arena *arena, bool first)
 {
     vs_lock_give(&lock);
-    vs_arena_trim(arena, 0);
+    if (arena != NULL)
+        vs_arena_trim(arena, 0);
     nanosleep(&(struct timespec){0, first ? 0 : PAUSE_NS}, NULL);
     vs_lock_take(&lock);
 }
@@ -403,14 +404,21 @@ void vs_park_unknown(CUstream stream)
 bool vs_park_retry(struct vs_served *s, struct vs_arena *arena, uint64_t size, unsigned *tries)
 {
     int cancel;
+    enum vs_spill_answer answer = VS_SPILL_NO;
+    uint64_t until = vs_clock_ns() + PATIENT_NS;
     if (!vs_spill_on())
         return false;
     no_cancel(&cancel);
     vs_lock_take(&lock);
-    bool again = vs_spill_refused(s, arena, size, atomic_load_explicit(&works, memory_order_relaxed), tries);
+    while ((answer = vs_spill_refused(s, arena, size, atomic_load_explicit(&works, memory_order_relaxed),
+                                      tries)) == VS_SPILL_LATER) {
+        if (vs_clock_ns() > until)
+            *tries = VS_SPILL_HURRY;
+        pause_for(NULL, false);
+    }
     vs_lock_give(&lock);
     pthread_setcancelstate(cancel, NULL);
-    return again;
+    return answer == VS_SPILL_AGAIN;
 }
 
 /* What may come back as memory falls. */

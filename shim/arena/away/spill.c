@@ -144,20 +144,32 @@ static bool settle(struct vs_served *s)
     return any;
 }
 
-bool vs_spill_refused(struct vs_served *s, struct vs_arena *arena, uint64_t size, uint64_t now,
-                      unsigned *tries)
+/* Whether a block could go if it was not for work that other threads look at. */
+static bool some_are_looked_at(const struct vs_served *s)
+{
+    bool any = false;
+    if (vs_gate_looking() != UINT64_MAX)
+        VS_WATCHED_EACH(w)
+    any = any || (w->s == s && !w->parked && w->tries != turn);
+    return any;
+}
+
+enum vs_spill_answer vs_spill_refused(struct vs_served *s, struct vs_arena *arena, uint64_t size,
+                                      uint64_t now, unsigned *tries)
 {
     uint64_t chunk = s->cuda.chunk, need = (size + chunk - 1) & ~(chunk - 1), lies = idle(arena);
     vs_arena_headroom(arena, headroom(s));
     if (*tries == LAST)
-        return false;
+        return VS_SPILL_NO;
     if (++*tries == 1 && settle(s))
-        return true;
+        return VS_SPILL_AGAIN;
     if (send(s, arena, *tries <= 2 && lies < need ? need - lies : need, now))
-        return true;
+        return VS_SPILL_AGAIN;
+    if (*tries < VS_SPILL_HURRY && some_are_looked_at(s))
+        return VS_SPILL_LATER;
     vs_arena_headroom(arena, 0);
     *tries = LAST;
-    return true;
+    return VS_SPILL_AGAIN;
 }
 
 /* ---- back before it is needed ---- */

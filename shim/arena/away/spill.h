@@ -21,9 +21,16 @@ bool vs_spill_on(void);
  * many as it needs.  False: none went. */
 bool vs_spill_before(const struct vs_watched *w, uint64_t now);
 bool vs_spill_for(const struct vs_watched *w, uint64_t now);
-/* A request for SIZE bytes was refused.  *TRIES is 0 at first.  True: it is made again. */
-bool vs_spill_refused(struct vs_served *s, struct vs_arena *arena, uint64_t size, uint64_t now,
-                      unsigned *tries);
+/* A request for SIZE bytes was refused.  *TRIES is 0 at first. */
+enum vs_spill_answer {
+    VS_SPILL_NO,
+    VS_SPILL_AGAIN, /* it is made again */
+    VS_SPILL_LATER, /* other threads are giving the device work on all that could go */
+};
+enum vs_spill_answer vs_spill_refused(struct vs_served *s, struct vs_arena *arena, uint64_t size,
+                                      uint64_t now, unsigned *tries);
+/* No more is waited for those. */
+#define VS_SPILL_HURRY 1000000u /* of TRIES */
 /* A block was given or is freed: looks now and then how much lies idle, and takes blocks back. */
 void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now);
 

@@ -169,9 +169,9 @@ uint32_t vs_arena_all_runs(struct vs_arena *arena, uint64_t *at, uint64_t longes
  * where it is pinned, its free was asked for, or the arena is closed). */
 int vs_arena_leave(struct vs_arena *arena, uint64_t address, uint64_t size);
 /* Of the block that left from ADDRESS, the runs of the chunks that can be away or parked, now: those in which
- * nothing lies but blocks that left (away: and that none parked).  Up to MOST of them, at the addresses at which the block has them; how many
- * there are (one at most: only at its ends others lie).  A chunk in which two such blocks lie is among the
- * runs of both. */
+ * nothing lies but blocks that left (away: and that none parked).  Up to MOST of them, at the addresses at
+ * which the block has them; how many there are (one at most: only at its ends others lie).  A chunk in which
+ * two such blocks lie is among the runs of both. */
 uint32_t vs_arena_block_runs(struct vs_arena *arena, uint64_t address, struct vs_arena_run *runs,
                              uint32_t most);
 /* The block is back, and its free carried out if it was asked for.  INVALID while a chunk of it is away, be
@@ -192,8 +192,8 @@ int vs_arena_fetch(struct vs_arena *arena, struct vs_arena_run run);
  * requests from now on, after what QUEUE was given up to now: the copies out of vs_arena_block_runs.  No call
  * of the driver is needed for it, but for an event.  In a chunk of two blocks other contents may come as soon
  * as both are parked, so a copy of it is its addresses', not one block's.  Also those can be parked that have
- * others' parked chunks.  INVALID where a chunk of the block is away or a private queue's, and where memory is
- * mapped once. */
+ * others' parked chunks.  INVALID where a chunk of the block is away or a private queue's, and where memory
+ * is mapped once. */
 int vs_arena_park(struct vs_arena *arena, uint64_t address, uint32_t queue);
 /* Takes the chunks back: QUEUE's stream waits for the frees of those who had them.  *BACK: the chunks whose
  * contents are now to be copied in (size 0: none), by work of QUEUE.  After that, and if nothing was copied,

@@ -237,8 +237,8 @@ uint64_t vs_away_idle(const struct vs_arena *a); /* chunks that are idle and awa
 /* The block that begins there and left, or NIL. */
 uint32_t vs_left_at(const struct vs_arena *a, uint64_t address);
 struct run vs_block_slots(const struct vs_arena *a, const struct extent *t); /* where a block lies */
-/* Whether nothing lies in the chunk but blocks that left; PARKED: whether nothing lies but parked blocks where
- * it has its primary mapping. */
+/* Whether nothing lies in the chunk but blocks that left; PARKED: whether nothing lies but parked blocks
+ * where it has its primary mapping. */
 bool vs_have_left(const struct vs_arena *a, uint32_t chunk, bool parked);
 
 /* ---- park.c, replace.c ---- */

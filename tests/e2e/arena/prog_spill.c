@@ -155,9 +155,14 @@ static void play_random(struct block *block, uint64_t *seed, uint64_t limit)
             here -= b->bytes;
             drop(b);
         } else if (b->at) {
+            struct block *from = &block[below(seed, BLOCKS)];
             use(b);
             if (below(seed, 2))
                 fill(b, below(seed, 1u << 30));
+            if (from->at && from->bytes >= b->bytes) {
+                OK(cuMemcpyDtoDAsync(b->at, from->at, b->bytes, stream));
+                b->value = from->value;
+            }
         } else if (here + bytes <= limit) {
             make(b, bytes, below(seed, 1u << 30));
             here += bytes;

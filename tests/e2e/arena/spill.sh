@@ -45,7 +45,7 @@ limit=300 works 3000 train 4 VRAMSCOPE_LIMIT=$((400 + context))MiB
 
 # more than can be at once
 for how in together unknown; do
-    works $([ $how = together ] && echo 90 || echo 130) $how 1
+    works "$([ $how = together ] && echo 90 || echo 130)" $how 1
     said "spill: $([ $how = together ] && echo work || echo 'a kernel or graph that may use any block').* needs .* that are on the host, the device has no memory for them, .*: such calls get CUDA_ERROR_OUT_OF_MEMORY" $how
 done
 spilled 300 train 2 VRAMSCOPE_SPILL=16MiB # the host
