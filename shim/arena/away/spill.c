@@ -125,9 +125,10 @@ bool vs_spill_before(const struct vs_watched *w, uint64_t now)
     return taken > lies && taken != UINT64_MAX && send(w->s, w->arena, taken - lies, now);
 }
 
-static uint64_t headroom(const struct vs_served *s)
+uint64_t vs_spill_headroom(uint64_t total)
 {
-    return s->total / HEADROOM < MOST ? s->total / HEADROOM : MOST;
+    uint64_t part = total / HEADROOM < MOST ? total / HEADROOM : MOST;
+    return vs_spill_on() ? part : 0;
 }
 
 /* What nobody needs comes back for nothing where nobody is alive in its chunks. */
@@ -158,7 +159,7 @@ enum vs_spill_answer vs_spill_refused(struct vs_served *s, struct vs_arena *aren
                                       uint64_t now, unsigned *tries)
 {
     uint64_t chunk = s->cuda.chunk, need = (size + chunk - 1) & ~(chunk - 1), lies = idle(arena);
-    vs_arena_headroom(arena, headroom(s));
+    vs_arena_headroom(arena, vs_spill_headroom(s->total));
     if (*tries == LAST)
         return VS_SPILL_NO;
     if (++*tries == 1 && settle(s))
@@ -211,7 +212,7 @@ void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
     vs_park_look(s);
     if (vs_park_parked == 0)
         return;
-    uint64_t room = lay_idle(v, idle(arena)), left = headroom(s);
+    uint64_t room = lay_idle(v, idle(arena)), left = vs_spill_headroom(s->total);
     room = room > left ? room - left : 0;
     turn++;
     for (struct vs_watched *w; room != 0 && (w = needed_first(s, room, now)) != NULL;) {

@@ -16,6 +16,8 @@
 
 /* Whether it is asked for; the first call reads the option. */
 bool vs_spill_on(void);
+/* What of a device of TOTAL bytes the arena leaves to small blocks and the driver. */
+uint64_t vs_spill_headroom(uint64_t total);
 
 /* Others go so that W, which is parked, can come back: as many as lie idle too few; or as it could not, as
  * many as it needs.  False: none went. */

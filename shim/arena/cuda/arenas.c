@@ -9,6 +9,7 @@
 #include "core/options.h"
 #include "arena/away/away.h"
 #include "arena/away/park.h"
+#include "arena/away/spill.h"
 #include "arena/share/share.h"
 #include "serving.h"
 
@@ -51,7 +52,7 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     struct vs_arena_config config = {.trim_above = vs_options.arena_keep,
                                      .plain = !vs_options.arena_views,
                                      .no_stream_waits = !vs_options.arena_waits};
-    size_t total = 0;
+    size_t total = 0, left;
     if (!fill_calls(&s->cuda.call) || vs_drv_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         return CUDA_ERROR_NOT_SUPPORTED;
     s->cuda.context = context;
@@ -63,6 +64,9 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     vs_served_watch_exit();
     atomic_store_explicit(&vs_served_any, true, memory_order_relaxed); /* never taken back */
     s->total = config.capacity = total;
+    if (vs_spill_on() && s->cuda.call.cuMemGetInfo_v2(&left, &s->total) != CUDA_SUCCESS) /* under a limit */
+        s->total = total;
+    config.headroom = vs_spill_headroom(s->total);
     vs_served_look_at_pool(s);
     int status = (int)vs_backing_cuda_init(&s->cuda, &backing);
     if (status == 0)

@@ -61,7 +61,7 @@ shimmed "$tests/prog_spill" small 1
 new_run
 env LD_PRELOAD="$shim" VRAMSCOPE_OUTPUT="$db" VRAMSCOPE_JOURNAL_DIR="$run" "${on[@]}" VRAMSCOPE_SPILL=on SIMCUDA_CAPACITY=$((130 + context))MiB \
     "$tests/prog_spill" waits 1 >"$run/out" 2>"$run/err" &
-until grep -q ready "$run/out"; do kill -0 $! 2>/dev/null || fail "it ended"; sleep 0.05; done
+until grep -qs ready "$run/out"; do kill -0 $! 2>/dev/null || fail "it ended"; sleep 0.05; done
 kill -KILL $!
 wait $! 2>/dev/null
 recover_run
