@@ -36,16 +36,26 @@
 
 _Atomic bool vs_park_on;
 static struct vs_lock lock = VS_LOCK(PARKING); /* guards the next, and what is watched */
+static bool held;                              /* uses are not looked at: nothing goes */
 static uint32_t next_order;                    /* of a block's first use in this optimizer */
 static _Atomic bool owed;                      /* blocks are to be parked in this gap, and could not be yet */
 static uint32_t unknown; /* work so far of which nobody knows what it was given, but in the optimizer */
 static _Atomic uint64_t works = 1; /* so far, and one */
 static _Atomic uint8_t phase;      /* the last one that gave the device work, of NAMED */
 
-/* No thread ends with the lock. */
-static void no_cancel(int *before)
+/* Takes the lock, with which no thread ends; what to give it back with. */
+static int enter(void)
 {
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, before);
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    vs_lock_take(&lock);
+    return before;
+}
+
+static void leave(int before)
+{
+    vs_lock_give(&lock);
+    pthread_setcancelstate(before, NULL);
 }
 
 /* ---- what is watched ---- */
@@ -107,12 +117,10 @@ void vs_park_told(const uint64_t *addresses, size_t count, unsigned role)
     int cancel;
     if (role >= VS_ROLE_COUNT || vs_spill_on() || !is_wanted(role) || !vs_served_in())
         return;
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
+    cancel = enter();
     for (size_t i = 0; i < count; i++)
         any = tell(addresses[i]) || any;
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    leave(cancel);
     vs_served_out();
     if (any) /* relaxed: as in vs_park_is_on */
         atomic_store_explicit(&vs_park_on, true, memory_order_relaxed);
@@ -233,8 +241,7 @@ void vs_park_work(CUstream stream)
     int cancel;
     if ((same && !atomic_load_explicit(&owed, memory_order_relaxed)) || !vs_served_in())
         return;
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
+    cancel = enter();
     uint8_t before = atomic_load_explicit(&phase, memory_order_relaxed);
     now = now & NAMED ? now : before;
     atomic_store_explicit(&phase, now, memory_order_relaxed);
@@ -242,8 +249,7 @@ void vs_park_work(CUstream stream)
         change(before, now, stream);
     else if (owed)
         all_out();
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    leave(cancel);
     vs_served_out();
 }
 
@@ -355,8 +361,7 @@ void vs_park_given(CUstream stream, uint64_t address, uint64_t size)
     if ((size == 0 && !vs_watched_near(address)) || lacks || !vs_served_in())
         return;
     uint8_t now = phase_now();
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
+    cancel = enter();
     vs_gate_look(work);
     for (struct vs_watched *w; (w = vs_watched_at(address, size)) != NULL;) {
         uint64_t begin = w->address;
@@ -365,8 +370,7 @@ void vs_park_given(CUstream stream, uint64_t address, uint64_t size)
             break;
         size = begin - address;
     }
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    leave(cancel);
     vs_served_out();
 }
 
@@ -390,12 +394,10 @@ void vs_park_unknown(CUstream stream)
     if (lacks || !vs_served_in())
         return;
     uint8_t now = phase_now();
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
+    cancel = enter();
     vs_gate_look(1); /* nothing goes until it is given */
     use_all(stream, now);
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    leave(cancel);
     vs_served_out();
 }
 
@@ -408,16 +410,15 @@ bool vs_park_retry(struct vs_served *s, struct vs_arena *arena, uint64_t size, u
     uint64_t until = vs_clock_ns() + PATIENT_NS;
     if (!vs_spill_on())
         return false;
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
-    while ((answer = vs_spill_refused(s, arena, size, atomic_load_explicit(&works, memory_order_relaxed),
+    cancel = enter();
+    while (!held &&
+           (answer = vs_spill_refused(s, arena, size, atomic_load_explicit(&works, memory_order_relaxed),
                                       tries)) == VS_SPILL_LATER) {
         if (vs_clock_ns() > until)
             *tries = VS_SPILL_HURRY;
         pause_for(NULL, false);
     }
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    leave(cancel);
     return answer == VS_SPILL_AGAIN;
 }
 
@@ -439,16 +440,15 @@ void vs_park_malloc(struct vs_served *s, struct vs_arena *arena, uint64_t addres
     bool spills = vs_spill_on();
     if (!spills && !vs_plan_looks())
         return;
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
+    cancel = enter();
     if (spills) {
         watch(s, arena, address, size, own);
-        vs_spill_look(s, arena, atomic_load_explicit(&works, memory_order_relaxed));
+        if (!held)
+            vs_spill_look(s, arena, atomic_load_explicit(&works, memory_order_relaxed));
     } else {
         planned_back(s, arena);
     }
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    leave(cancel);
 }
 
 void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address)
@@ -456,15 +456,13 @@ void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address)
     int cancel;
     if (!vs_watched_near(address))
         return;
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
+    cancel = enter();
     struct vs_watched *w = vs_watched_at(address, 0);
     if (w != NULL && w->address == address && !w->freed)
         forget(w);
-    if (vs_spill_on())
+    if (vs_spill_on() && !held)
         vs_spill_look(s, arena, atomic_load_explicit(&works, memory_order_relaxed));
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    leave(cancel);
 }
 
 void vs_park_arena_ends(struct vs_served *s)
@@ -487,7 +485,15 @@ bool vs_park_all_back(void)
     if (!vs_park_is_on())
         return true;
     vs_lock_take(&lock);
-    bool back = all_back();
+    held = all_back();
+    bool back = held;
     vs_lock_give(&lock);
     return back;
+}
+
+void vs_park_go_on(void)
+{
+    vs_lock_take(&lock);
+    held = false;
+    vs_lock_give(&lock);
 }

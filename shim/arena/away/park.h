@@ -75,8 +75,9 @@ void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address)
 /* The arena of S is about to end; nobody is inside it. */
 void vs_park_arena_ends(struct vs_served *s);
 
-/* All comes back, with the gate closed: before memory is suspended.  The device has to be waited for then.
- * False: it has no memory for some. */
+/* All comes back, with the gate closed: before memory is suspended, and nothing goes until vs_park_go_on. The
+ * device has to be waited for then.  False: it has no memory for some. */
 bool vs_park_all_back(void);
+void vs_park_go_on(void);
 
 #endif

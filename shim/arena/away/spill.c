@@ -35,7 +35,7 @@ bool vs_spill_on(void)
         return how == 2;
     bool on = *vs_options.spill != 0 && strcmp(vs_options.spill, "off") != 0;
     if (on && strcmp(vs_options.spill, "on") != 0)
-        on = vs_option_bytes(vs_options.spill, &bytes);
+        on = vs_option_bytes(vs_options.spill, &bytes) && bytes != 0;
     if (on)
         vs_store_limit(bytes);
     atomic_store_explicit(&known, on ? 2 : 1, memory_order_relaxed);

@@ -151,6 +151,7 @@ static void begin(bool all)
 /* Work passes; what is watched is looked at still. */
 static void let_work_pass(void)
 {
+    vs_park_go_on();
     vs_gate_set(vs_park_is_on() ? VS_GATE_CHECKED : VS_GATE_OPEN);
 }
 
