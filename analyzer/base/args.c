@@ -58,6 +58,12 @@ static void print_about(const char *text)
     }
 }
 
+/* "[SIZE]": the value can be left out, and is "on" then. */
+static bool is_optional(const struct option_row *r)
+{
+    return r->value && r->value[0] == '[';
+}
+
 static void print_help(const struct command *h)
 {
     printf("usage: vramscope %s %s\n\n", h->name, h->synopsis);
@@ -67,8 +73,11 @@ static void print_help(const struct command *h)
         char left[128], letter[8] = "    ";
         if (r->letter)
             snprintf(letter, sizeof letter, "-%c, ", r->letter);
-        snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name, r->value ? "=" : "",
-                 r->value ? r->value : "");
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name,
+                 is_optional(r) ? "[="
+                 : r->value     ? "="
+                                : "",
+                 r->value ? r->value + is_optional(r) : "");
         if (strlen(left) <= 26) {
             wrap_print(stdout, 2, 29, "%-26s %s", left, r->help);
         } else {
@@ -228,6 +237,8 @@ static int parse_one(const struct command *h, int argc, char **argv, int *i, voi
         complain("%s: --%s takes no value: write --%s alone", h->name, r->name, r->name);
         return -2;
     }
+    if (!value && is_optional(r))
+        value = "on";
     if (r->kind != ARG_FLAG && !value) {
         if (*i + 1 >= argc) {
             complain("%s: --%s needs a value: --%s=%s", h->name, r->name, r->name, r->value);

@@ -36,7 +36,8 @@ struct arg_list { /* the values in their order; the array is the parser's */
 struct option_row {
     const char *name;
     char letter;
-    const char *value; /* the name of the value in --help, "a|b|c" where it is one of these; NULL for flags */
+    const char *value; /* the name of the value in --help, "a|b|c" where it is one of these, "[NAME]" where it
+                          can be left out and is "on" then; NULL for flags */
     enum arg_kind kind;
     size_t offset; /* into the command's struct options */
     const char *help;

@@ -29,6 +29,12 @@ static void put_choices(const char *value)
         putchar(*value == '|' ? ' ' : *value);
 }
 
+/* Whether the option must have a value. */
+static bool needs_value(const struct option_row *r)
+{
+    return r->value && r->value[0] != '[';
+}
+
 static bool is_choice(const struct option_row *r)
 {
     return r->value && strchr(r->value, '|');
@@ -63,14 +69,14 @@ static void bash_options(const struct command *h)
 {
     printf("    %s) options='--help", h->name);
     for (const struct option_row *r = h->rows; r->name; r++)
-        printf(" --%s%s", r->name, r->value ? "=" : "");
+        printf(" --%s%s", r->name, needs_value(r) ? "=" : "");
     puts("' ;;");
 }
 
 static void bash_values(const struct command *h)
 {
     for (const struct option_row *r = h->rows; r->name; r++) {
-        if (!r->value)
+        if (!needs_value(r))
             continue;
         printf("    '%s --%s'", h->name, r->name);
         if (r->letter)
@@ -141,14 +147,14 @@ static void zsh_command(const struct command *h)
             printf("(-%c --%s)'{-%c%s,--%s%s}'[", r->letter, r->name, r->letter, r->value ? "+" : "", r->name,
                    r->value ? "=" : "");
         else
-            printf("--%s%s[", r->name, r->value ? "=" : "");
+            printf("--%s%s[", r->name, needs_value(r) ? "=" : "");
         put_quoted(r->help, "[]:", "'\\''");
         putchar(']');
         if (r->value && is_choice(r)) {
             printf(":%s:(", r->name);
             put_choices(r->value);
             putchar(')');
-        } else if (r->value) {
+        } else if (needs_value(r)) {
             printf(":%s:%s", r->name, is_file(r) ? "_files" : "");
         }
         fputs("' ", stdout);
@@ -201,7 +207,7 @@ static void fish_command(const struct command *h)
             fputs(" -x -a '", stdout);
             put_choices(r->value);
             putchar('\'');
-        } else if (r->value) {
+        } else if (needs_value(r)) {
             fputs(is_file(r) ? " -r -F" : " -x", stdout);
         }
         fputs(" -d '", stdout);

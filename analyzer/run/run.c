@@ -22,7 +22,7 @@
 
 struct options {
     const char *output, *stacks, *stack_depth, *sample_ms, *phases, *max_bytes, *journal_dir, *ring_events,
-        *allocator, *limit, *park, *from;
+        *allocator, *limit, *park, *from, *spill;
     struct arg_list labels;
     bool access, no_auto_phases, no_nvtx, no_injection, simulated, quiet, verbose, off, force;
 };
@@ -53,6 +53,10 @@ static const struct option_row rows[] = {
      "what pays of these lies on the host outside of the optimizer; implies the arena and --access"},
     {"from", 0, "FILE", ARG_TEXT, AT(from),
      "with --park: a recording of COMMAND made with --access, so that nothing has to be measured first"},
+    {"spill", 0, "[SIZE]", ARG_TEXT, AT(spill),
+     "where the device is full, what is idle lies on the host (SIZE of it at most), instead of running out "
+     "of "
+     "memory; implies the arena and --access"},
     {"access", 0, NULL, ARG_FLAG, AT(access),
      "follow when the device is given each block, by kernels, copies and graphs"},
     {"no-auto-phases", 0, NULL, ARG_FLAG, AT(no_auto_phases), "don't tell PyTorch's phases automatically"},
@@ -127,6 +131,24 @@ static int limit_check(const char *given)
     return complain("run: %s '%s': %s", given ? "--limit" : "VRAMSCOPE_LIMIT", shown(limit), wrong);
 }
 
+/* Likewise of what moves memory to the host. */
+static int moves_check(const struct options *o)
+{
+    uint64_t bytes;
+    const char *name = o->spill ? "spill" : "park";
+    bool arena = o->allocator && !strcmp(o->allocator, "arena");
+    if (!build_has_arena() && (o->park || o->spill || arena))
+        return complain("run: --%s: the arena is not in this build of vramscope",
+                        o->park || o->spill ? name : "allocator=arena");
+    if ((o->park || o->spill) && o->allocator && !arena)
+        return complain("run: --%s needs the arena: leave out --allocator=%s", name, shown(o->allocator));
+    if (o->park && o->spill)
+        return complain("run: --spill and --park exclude each other: --spill finds by itself what is idle");
+    if (o->spill && strcmp(o->spill, "on") != 0 && (!vs_option_bytes(o->spill, &bytes) || bytes == 0))
+        return complain("run: --spill takes a size such as 64GiB, or none, not '%s'", shown(o->spill));
+    return 0;
+}
+
 /* Refuses values that the shim would only warn about and ignore. */
 static int check_values(const struct options *o)
 {
@@ -137,17 +159,12 @@ static int check_values(const struct options *o)
         {"sample-ms", "VRAMSCOPE_SAMPLE_MS", o->sample_ms, "a whole number such as 100"},
         {"ring-events", "VRAMSCOPE_RING_EVENTS", o->ring_events, "a power of two from 1024 to 16777216"},
         {"max-bytes", "VRAMSCOPE_MAX_BYTES", o->max_bytes, "a size such as 4GiB"}};
-    if (labels_check(&o->labels) || limit_check(o->limit))
+    if (labels_check(&o->labels) || limit_check(o->limit) || moves_check(o))
         return EXIT_USAGE;
     if (o->phases)
         return complain(
             "run: --phases is given to what reads the recording: vramscope report --phases='%s' run.db",
             o->phases);
-    if (!build_has_arena() && (o->park || (o->allocator && !strcmp(o->allocator, "arena"))))
-        return complain("run: --%s: the arena is not in this build of vramscope",
-                        o->park ? "park" : "allocator=arena");
-    if (o->park && o->allocator && strcmp(o->allocator, "arena") != 0)
-        return complain("run: --park needs the arena: leave out --allocator=%s", shown(o->allocator));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].value && !vs_option_takes(numbers[i].name, numbers[i].value))
             return complain("run: --%s takes %s, not '%s'", numbers[i].option, numbers[i].takes,
@@ -180,8 +197,9 @@ static int set_simulated(void)
 
 static int set_environment(const struct options *o, const char *output, const char *library)
 {
-    set_given("VRAMSCOPE_ALLOCATOR", o->park ? "arena" : o->allocator);
+    set_given("VRAMSCOPE_ALLOCATOR", o->park || o->spill ? "arena" : o->allocator);
     set_given("VRAMSCOPE_PARK", o->park);
+    set_given("VRAMSCOPE_SPILL", o->spill);
     do_without_arena();
     struct environment e = {library, !o->no_nvtx, !o->no_injection,
                             environment_wants_python(o->no_auto_phases), NULL};
@@ -200,7 +218,7 @@ static int set_environment(const struct options *o, const char *output, const ch
     set_given("VRAMSCOPE_MAX_BYTES", o->max_bytes);
     set_given("VRAMSCOPE_JOURNAL_DIR", o->journal_dir);
     set_given("VRAMSCOPE_RING_EVENTS", o->ring_events);
-    set_given("VRAMSCOPE_ACCESS", o->access || o->park ? "on" : NULL);
+    set_given("VRAMSCOPE_ACCESS", o->access || o->park || o->spill ? "on" : NULL);
     set_given("VRAMSCOPE_VERBOSE", o->verbose ? "on" : NULL);
     set_given("VRAMSCOPE_ENABLED", o->off ? "off" : NULL);
     return o->simulated ? set_simulated() : 0;

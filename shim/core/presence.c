@@ -30,6 +30,7 @@ static bool take(struct vs_presence *place, pid_t owner, pid_t me)
         return false;
     atomic_store_explicit(&place->under_way, false, memory_order_relaxed);
     atomic_store_explicit(&place->giving, 0, memory_order_relaxed);
+    atomic_store_explicit(&place->looked, 0, memory_order_relaxed);
     return true;
 }
 

@@ -22,7 +22,8 @@ struct vs_presence {
     _Atomic uint32_t inside;             /* the provider; in the shared place, how many threads are */
     _Atomic uint32_t giving;             /* work to the device, likewise; calls of one thread may nest */
     _Atomic pid_t thread;                /* the owner; 0: free */
-    bool shared;                         /* by all threads without a place of their own */
+    _Atomic uint64_t looked; /* giving: the work whose operands were looked at (arena/away/park.c); 0: none */
+    bool shared;             /* by all threads without a place of their own */
 };
 
 extern __thread struct vs_presence *vs_presence_mine; /* NULL: not claimed yet */

@@ -154,6 +154,22 @@ static void control(const struct vs_control_request *request, const struct vs_co
     vs_record_enter_internal();
 }
 
+#define TAKES "it takes VRAMSCOPE_ALLOCATOR=arena with VRAMSCOPE_ACCESS=on, and no VRAMSCOPE_ARENA_VIEWS=off"
+
+/* MOVES: the arena can let blocks go to the host. */
+static void check_spill(bool moves)
+{
+    uint64_t bytes = 0;
+    const char *given = vs_options.spill;
+    bool known = strcmp(given, "on") == 0 || vs_option_bytes(given, &bytes);
+    if (*given == 0 || strcmp(given, "off") == 0 || (known && moves && !*vs_options.park))
+        return;
+    vs_options_lack("VRAMSCOPE_SPILL", given,
+                    !known   ? "it is on, or a size such as 64GiB"
+                    : !moves ? TAKES
+                             : "not with VRAMSCOPE_PARK: what is idle goes by itself");
+}
+
 static void install_provider(void)
 {
     bool serves = vs_options.allocator == VS_ALLOCATOR_ARENA;
@@ -166,12 +182,12 @@ static void install_provider(void)
         vs_record_at_exit = vs_provided_last;
     if (provider != NULL && provider->carry_out != NULL)
         vs_suppliers.control = control;
-    if (*vs_options.park && serves && provider != NULL && vs_options.access && vs_options.arena_views)
+    bool moves = serves && provider != NULL && vs_options.access && vs_options.arena_views;
+    if (*vs_options.park && moves)
         vs_roles_told = provider->told;
     else if (*vs_options.park)
-        vs_options_lack("VRAMSCOPE_PARK", vs_options.park,
-                        "it takes VRAMSCOPE_ALLOCATOR=arena with VRAMSCOPE_ACCESS=on, and no "
-                        "VRAMSCOPE_ARENA_VIEWS=off");
+        vs_options_lack("VRAMSCOPE_PARK", vs_options.park, TAKES);
+    check_spill(moves);
 }
 
 /* Exit handlers run last in, first out, and ours goes in before the loader registers the run of all

@@ -9,10 +9,12 @@
 #include "core/clock.h"
 #include "core/fork.h"
 #include "core/log.h"
+#include "core/options.h"
 #include "gate.h"
 #include "hooks/driver.h"
 #include "hooks/given.h"
 #include "park.h"
+#include "spill.h"
 #include "suspend.h"
 
 #define PATIENT_NS 5000000000ull /* that a program's thread waits for memory before it is said */
@@ -113,26 +115,34 @@ static __thread CUstream stream_now __attribute__((tls_model("initial-exec")));
 void vs_away_on(CUstream stream)
 {
     stream_now = stream;
+    if (vs_park_is_on())
+        vs_park_next();
+}
+
+bool vs_away_lacks(void)
+{
+    return vs_park_lacks();
 }
 
 void vs_away_work(CUstream stream)
 {
-    stream_now = stream;
+    vs_away_on(stream);
     if (!vs_suspended_some() && vs_park_is_on())
         vs_park_work(stream);
 }
 
-/* What a capture takes down is looked at when its graph is launched; what is parked is mapped meanwhile. */
-static bool is_captured(CUstream stream)
+/* A graph's work, captured or made by nodes, is looked at when it is launched; what is parked is mapped
+ * meanwhile. */
+static bool is_for_later(CUstream stream)
 {
-    return stream != VS_PARK_NO_STREAM && vs_given_captured(stream);
+    return stream == VS_PARK_NO_WORK || (stream != VS_PARK_NO_STREAM && vs_given_captured(stream));
 }
 
 bool vs_away_touches(uint64_t address, uint64_t size)
 {
     if (vs_suspended_some())
         return vs_pieces_touch(&vs_suspended.pieces, address, size);
-    if (vs_park_is_on() && !is_captured(stream_now))
+    if (vs_park_is_on() && !is_for_later(stream_now))
         vs_park_given(stream_now, address, size);
     return false;
 }
@@ -141,20 +151,30 @@ bool vs_away_unknown(void)
 {
     if (vs_suspended_some())
         return true;
-    if (vs_park_is_on() && !is_captured(stream_now))
+    if (vs_park_is_on() && !is_for_later(stream_now))
         vs_park_unknown(stream_now);
     return false;
+}
+
+/* Operands are looked at from now on. */
+static void look_from_now(void)
+{
+    int cancel;
+    if (atomic_load(&vs_gate) != VS_GATE_OPEN)
+        return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    vs_lock_take(&moving);
+    if (atomic_load(&vs_gate) == VS_GATE_OPEN)
+        vs_gate_set(VS_GATE_CHECKED);
+    vs_lock_give(&moving);
+    pthread_setcancelstate(cancel, NULL);
 }
 
 void vs_away_told(const uint64_t *addresses, size_t count, unsigned role)
 {
     vs_park_told(addresses, count, role);
-    if (!vs_park_is_on() || atomic_load(&vs_gate) != VS_GATE_OPEN)
-        return;
-    vs_lock_take(&moving);
-    if (atomic_load(&vs_gate) == VS_GATE_OPEN)
-        vs_gate_set(VS_GATE_CHECKED);
-    vs_lock_give(&moving);
+    if (vs_park_is_on())
+        look_from_now();
 }
 
 static bool has_driver_ended(void)
@@ -219,8 +239,11 @@ void vs_away_ask(uint64_t address)
 void vs_away_give(uint64_t address)
 {
     vs_away_ask(address);
-    if (!vs_suspended_some() && vs_park_is_on())
-        vs_park_given(VS_PARK_NO_STREAM, address, 1);
+    if (vs_suspended_some() || !vs_park_is_on())
+        return;
+    vs_park_next();
+    vs_park_given(VS_PARK_NO_STREAM, address, 1);
+    vs_park_lacks(); /* what is still parked cannot be pinned, and the caller finds that */
 }
 
 void vs_away_asked(void)
@@ -230,6 +253,10 @@ void vs_away_asked(void)
 
 uint32_t vs_away_before_malloc(void)
 {
+    if (__builtin_expect(*vs_options.spill != 0, 0) && !vs_park_is_on() && vs_spill_on()) {
+        look_from_now(); /* before any block is watched */
+        atomic_store_explicit(&vs_park_on, true, memory_order_release);
+    }
     bool waits = true;
     while (waits && atomic_load_explicit(&vs_suspended.closed, memory_order_relaxed) && is_ours()) {
         enum vs_gate_state state = atomic_load(&vs_gate);

@@ -35,6 +35,8 @@ void vs_away_work(CUstream stream);
 bool vs_away_touches(uint64_t address, uint64_t size);
 /* Likewise where nobody knows what a call touches. */
 bool vs_away_unknown(void);
+/* Whether what the call needs could not come back, as the device has no memory: it is not made. */
+bool vs_away_lacks(void);
 /* The calling thread's work needs what is away: returns when the gate's state has changed, all having come
  * back or not, or after a second.  The caller has not entered the gate, and looks again.  False: it need not,
  * as the process ends and nothing comes back for it. */

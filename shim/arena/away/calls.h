@@ -7,12 +7,15 @@
 
 #include "arena/device/served.h"
 
-#define VS_PARK_NO_STREAM ((CUstream)UINTPTR_MAX) /* in a stream's place: what waits is the host */
+/* In a stream's place: what waits is the host; nothing is given to the device yet. */
+#define VS_PARK_NO_STREAM ((CUstream)UINTPTR_MAX)
+#define VS_PARK_NO_WORK   ((CUstream)(UINTPTR_MAX - 1))
 
 /* X(symbol, (parameters)) */
 #define VS_AWAY_CALLS(X)                                                                                     \
     X(cuStreamCreate, (CUstream *, unsigned))                                                                \
     X(cuStreamDestroy_v2, (CUstream))                                                                        \
+    X(cuStreamQuery, (CUstream))                                                                             \
     X(cuStreamSynchronize, (CUstream))                                                                       \
     X(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                                                      \
     X(cuEventElapsedTime, (float *, CUevent, CUevent))                                                       \

@@ -65,6 +65,8 @@ static inline void count_out(void)
         atomic_fetch_sub_explicit(&place->giving, 1, memory_order_release);
     } else {
         uint32_t n = atomic_load_explicit(&place->giving, memory_order_relaxed);
+        if (__builtin_expect(n == 1 && atomic_load_explicit(&place->looked, memory_order_relaxed) != 0, 0))
+            atomic_store_explicit(&place->looked, 0, memory_order_release);
         atomic_store_explicit(&place->giving, n - 1, memory_order_release);
     }
 }
@@ -240,4 +242,31 @@ bool vs_gate_alone(void)
         alone = (place == vs_presence_mine && !place->shared) || has_left(place) || ended_inside(place);
     errno = saved;
     return alone;
+}
+
+/* ---- what is looked at ---- */
+
+void vs_gate_look(uint64_t work)
+{
+    struct vs_presence *place = vs_presence_mine;
+    if (place == NULL || place->shared || atomic_load_explicit(&place->giving, memory_order_relaxed) == 0)
+        return;
+    uint64_t looked = atomic_load_explicit(&place->looked, memory_order_relaxed);
+    if (looked == 0 || work < looked) /* relaxed: read under the caller's lock */
+        atomic_store_explicit(&place->looked, work, memory_order_relaxed);
+}
+
+uint64_t vs_gate_looking(void)
+{
+    struct vs_presence *place;
+    uint64_t oldest = UINT64_MAX;
+    for (unsigned i = 0; (place = vs_presence_at(i)) != NULL; i++) {
+        uint64_t looked = atomic_load_explicit(&place->looked, memory_order_acquire);
+        if (has_left(place) || ended_inside(place))
+            continue;
+        if (place->shared)
+            return 0;
+        oldest = looked != 0 && looked < oldest ? looked : oldest;
+    }
+    return oldest;
 }

@@ -58,6 +58,11 @@ void vs_gate_wait_turn(uint32_t turn);
  * at what his call touches after this. */
 bool vs_gate_alone(void);
 
+/* The calling thread, which is inside, looks at the operands of WORK.  The oldest that any thread looked at
+ * and has not given yet; 0: nobody knows, UINT64_MAX: there is none.  Under one lock of the callers'. */
+void vs_gate_look(uint64_t work);
+uint64_t vs_gate_looking(void);
+
 /* Functions in the place of the driver's that give the device work (gate_calls.c). */
 extern const struct vs_stand_in vs_stand_ins_gate[];
 

@@ -40,7 +40,8 @@ static enum outcome after_look(enum vs_gate_state seen, enum vs_operands given)
     return LOOKS_AGAIN;
 }
 
-/* Enters, looking by GIVEN at what the call gives wherever the gate is not open. */
+/* Enters, looking by GIVEN at what the call gives wherever the gate is not open.  `lacks`: the device has no
+ * memory for it, so the call is not made. */
 #define ENTER(GIVEN)                                                                                         \
     if (__builtin_expect(!vs_gate_enter(), 0)) {                                                             \
         int saved = errno;                                                                                   \
@@ -50,6 +51,7 @@ static enum outcome after_look(enum vs_gate_state seen, enum vs_operands given)
             seen = vs_gate_enter_anyway();                                                                   \
             outcome = after_look(seen, GIVEN);                                                               \
         } while (outcome == LOOKS_AGAIN);                                                                    \
+        lacks = outcome == PASSES && vs_away_lacks();                                                        \
         errno = saved;                                                                                       \
         if (outcome == FAILS)                                                                                \
             return CUDA_ERROR_DEINITIALIZED;                                                                 \
@@ -61,8 +63,8 @@ static enum outcome after_look(enum vs_gate_state seen, enum vs_operands given)
 #define GIVEN_GRAPH_LAUNCH(exec, stream)             vs_operands_graph(seen, exec, stream)
 #define GIVEN_GIVEN(see)                             NAMED(see)
 #define GIVEN_WORK(touched)                          NAMED((vs_away_on(VS_PARK_NO_STREAM), touched))
-#define GIVEN_NODE(graph, params)                    NAMED((vs_away_on(VS_PARK_NO_STREAM), vs_operands_node(params)))
-#define GIVEN_NODES                                  NAMED((vs_away_on(VS_PARK_NO_STREAM), vs_away_unknown()))
+#define GIVEN_NODE(graph, params)                    NAMED((vs_away_on(VS_PARK_NO_WORK), vs_operands_node(params)))
+#define GIVEN_NODES                                  NAMED((vs_away_on(VS_PARK_NO_WORK), vs_away_unknown()))
 
 /* Those that tell the access ledger (hooks/given.h). */
 #define vs_given_copy(api, stream, to, from, size, kinds)                                                    \
@@ -77,10 +79,10 @@ static enum outcome after_look(enum vs_gate_state seen, enum vs_operands given)
 #define vs_use_reaching()                                  vs_away_unknown()
 #define vs_given_map(map, address)                         false /* a launch has the map */
 #define vs_given_node_kernel(exec, f, grid, params, extra) false /* its launch is looked at */
-#define vs_given_node_copy(exec, copy)                     (vs_away_on(VS_PARK_NO_STREAM), vs_operands_copy_3d(copy))
-#define vs_given_node_fill(exec, params)                   (vs_away_on(VS_PARK_NO_STREAM), vs_operands_fill_node(params))
-#define vs_given_node_graph(exec, graph)                   (vs_away_on(VS_PARK_NO_STREAM), vs_away_unknown())
-#define vs_given_node(exec, params)                        (vs_away_on(VS_PARK_NO_STREAM), vs_operands_node(params))
+#define vs_given_node_copy(exec, copy)                     (vs_away_on(VS_PARK_NO_WORK), vs_operands_copy_3d(copy))
+#define vs_given_node_fill(exec, params)                   (vs_away_on(VS_PARK_NO_WORK), vs_operands_fill_node(params))
+#define vs_given_node_graph(exec, graph)                   (vs_away_on(VS_PARK_NO_WORK), vs_away_unknown())
+#define vs_given_node(exec, params)                        (vs_away_on(VS_PARK_NO_WORK), vs_operands_node(params))
 /* Those of the shape WORK. */
 #define vs_work_at(address, size)          vs_operands_at(address, size)
 #define vs_work_ranges(list, sizes, count) vs_operands_ranges(list, sizes, count)
@@ -96,8 +98,10 @@ static enum outcome after_look(enum vs_gate_state seen, enum vs_operands given)
     static CUresult gate_##symbol(VS_PARAMS_##n signature)                                                   \
     {                                                                                                        \
         const enum vs_stream_kind streams __attribute__((unused)) = VS_STREAM_##kind;                        \
+        bool lacks = false;                                                                                  \
         ENTER(GIVEN)                                                                                         \
-        CUresult status = VS_UNDER(symbol)(VS_ARGS_##n signature);                                           \
+        CUresult status =                                                                                    \
+            __builtin_expect(lacks, 0) ? CUDA_ERROR_OUT_OF_MEMORY : VS_UNDER(symbol)(VS_ARGS_##n signature); \
         vs_gate_leave();                                                                                     \
         return status;                                                                                       \
     }

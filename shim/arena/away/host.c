@@ -110,6 +110,17 @@ static uint64_t left_on_host(void)
     return least(kib == UINT64_MAX ? UINT64_MAX : kib << 10, left_in_control_groups());
 }
 
+uint64_t vs_host_room(void)
+{
+    return share(left_on_host(), 0);
+}
+
+void vs_host_amount(char out[32], double bytes)
+{
+    bool large = bytes >= 0x1p30;
+    snprintf(out, 32, "%.*f %s", large ? 2 : 0, bytes / (large ? 0x1p30 : 0x1p20), large ? "GiB" : "MiB");
+}
+
 /* A virtual machine that gets memory as it uses it (virtio-mem) has little at first, and the rest within
  * seconds. */
 static bool grows(void)
@@ -137,30 +148,46 @@ static bool has_room(const struct vs_host_store *h, uint64_t some)
     return room;
 }
 
-/* Locks the store's pages.  The driver's answer; *ROOM: it was not asked for want of that. */
-static CUresult lock_pages(struct vs_host_store *h, bool *room)
+/* Locks the next of the store's pages, MOST bytes at most.  The driver's answer; *ROOM: it was not asked for
+ * want of that. */
+static CUresult lock_some(struct vs_host_store *h, uint64_t most, bool *room)
 {
     CUresult (*lock)(void *, size_t, unsigned) = DRIVER(cuMemHostRegister_v2, (void *, size_t, unsigned));
-    CUresult status = lock != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    while (status == CUDA_SUCCESS && h->locked < h->bytes) {
-        uint64_t rest = h->bytes - h->locked, some = least(AT_ONCE, rest);
-        /* all of the rest where the machine does not grow: others, as a job's other ranks, have had it since
-         */
-        *room = has_room(h, grows() ? some : rest);
-        status =
-            *room ? lock(h->base + h->locked, some, CU_MEMHOSTREGISTER_PORTABLE) : CUDA_ERROR_OUT_OF_MEMORY;
-        h->locked += status == CUDA_SUCCESS ? some : 0;
-    }
+    uint64_t rest = least(h->bytes - h->locked, most), some = least(AT_ONCE, rest);
+    if (lock == NULL)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    /* all of the rest where the machine does not grow: others, as a job's other ranks, have had it since */
+    *room = h->locked % AT_ONCE == 0 && has_room(h, grows() ? some : rest);
+    CUresult status =
+        *room ? lock(h->base + h->locked, some, CU_MEMHOSTREGISTER_PORTABLE) : CUDA_ERROR_OUT_OF_MEMORY;
+    h->locked += status == CUDA_SUCCESS ? some : 0;
     return status;
 }
 
-static void unlock_pages(struct vs_host_store *h)
+static CUresult lock_pages(struct vs_host_store *h, bool *room)
+{
+    CUresult status = CUDA_SUCCESS;
+    while (status == CUDA_SUCCESS && h->locked < h->bytes)
+        status = lock_some(h, UINT64_MAX, room);
+    return status;
+}
+
+bool vs_host_lock(struct vs_host_store *h, uint64_t most)
+{
+    bool room;
+    return h->locked < h->bytes && lock_some(h, least(most, AT_ONCE), &room) == CUDA_SUCCESS;
+}
+
+void vs_host_unlock(struct vs_host_store *h, uint64_t keep)
 {
     CUresult (*unlock)(void *) = DRIVER(cuMemHostUnregister, (void *));
-    for (uint64_t at = 0; at < h->locked; at += AT_ONCE)
+    uint64_t from = (keep + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
+    for (uint64_t at = from; at < h->locked; at += AT_ONCE)
         if (unlock != NULL)
             unlock(h->base + at);
-    h->locked = 0;
+    if (from < h->locked)
+        madvise(h->base + from, h->locked - from, MADV_DONTNEED);
+    h->locked = least(from, h->locked);
 }
 
 static char *map(uint64_t bytes, int fd)
@@ -173,6 +200,12 @@ static char *map(uint64_t bytes, int fd)
     madvise(base, bytes, MADV_HUGEPAGE);
     madvise(base, bytes, MADV_DONTDUMP);
     return base;
+}
+
+bool vs_host_reserve(struct vs_host_store *h, uint64_t bytes)
+{
+    *h = (struct vs_host_store){.bytes = bytes, .base = map(bytes, -1)};
+    return h->base != NULL;
 }
 
 static const char *make_locked(struct vs_host_store *h, char *why, size_t size)
@@ -225,7 +258,7 @@ const char *vs_host_make(struct vs_host_store *h, uint64_t bytes, const char *to
 
 void vs_host_end(struct vs_host_store *h)
 {
-    unlock_pages(h);
+    vs_host_unlock(h, 0);
     if (h->base != NULL)
         munmap(h->base, h->bytes);
     *h = (struct vs_host_store){.base = NULL};

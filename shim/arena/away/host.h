@@ -18,10 +18,21 @@ struct vs_host_store {
     uint64_t ns;     /* in which they were had */
 };
 
+/* The most that may be had now: 3/4 of what the host and this process's control groups have left. */
+uint64_t vs_host_room(void);
+
+/* BYTES for a person. */
+void vs_host_amount(char out[32], double bytes);
+
 /* Makes a store of BYTES: page-locked by the driver, with a context current, or where TO is not "" a file in
  * that folder.  Locked are at most 3/4 of what the host and this process's control groups have left.  NULL,
  * or why not (in the caller's WHY): then nothing was taken. */
 const char *vs_host_make(struct vs_host_store *h, uint64_t bytes, const char *to, char *why, size_t room);
+/* The same step by step: addresses for BYTES; some of them, page-locked beside those that are, MOST at most;
+ * those behind the first KEEP given back, as far as they were locked at once.  False: there are none. */
+bool vs_host_reserve(struct vs_host_store *h, uint64_t bytes);
+bool vs_host_lock(struct vs_host_store *h, uint64_t most);
+void vs_host_unlock(struct vs_host_store *h, uint64_t keep);
 /* The context that was current when it was made is current, or has ended. */
 void vs_host_end(struct vs_host_store *h);
 

@@ -1,6 +1,9 @@
 /*
  * park.c - see park.h: what is watched, when a phase begins, and who waits for what.
  *
+ * Each call that gives the device work is a work with a number.  Blocks that a thread has looked at and whose
+ * work is not given yet stay where they are (gate.h: vs_gate_looking).
+ *
  * A round ends where the optimizer does.  The first thread that gives the device work of another phase finds
  * that out, and parks; the first that gives it work of the optimizer has all back.  In between what is parked
  * comes back as soon as memory falls (park_plan.h), in the order in which the optimizer needed it last.
@@ -19,43 +22,63 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "gate.h"
+#include "host.h"
 #include "park_copy.h"
+#include "core/clock.h"
 #include "park_plan.h"
+#include "spill.h"
 #include "trace/roles.h"
 
-#define SMALLEST (2ull << 20) /* blocks below have no chunk of their own */
+#define PATIENT_NS 5000000000ull /* that work waits for memory while none is freed */
+#define PAUSE_NS   5000000
 #define NAMED                                                                                                \
     (VS_ACCESS_IN_FORWARD | VS_ACCESS_IN_LOGITS | VS_ACCESS_IN_BACKWARD | VS_ACCESS_IN_OPTIMIZER |           \
      VS_ACCESS_IN_EVALUATION)
 
 _Atomic bool vs_park_on;
 static struct vs_lock lock = VS_LOCK(PARKING); /* guards the next, and what is watched */
+static bool held;                              /* uses are not looked at: nothing goes */
 static uint32_t next_order;                    /* of a block's first use in this optimizer */
-static uint32_t parked;                        /* blocks, now */
 static _Atomic bool owed;                      /* blocks are to be parked in this gap, and could not be yet */
-static uint32_t unknown;      /* work so far of which nobody knows what it was given, but in the optimizer */
-static _Atomic uint8_t phase; /* the last one that gave the device work, of NAMED */
+static uint32_t unknown; /* work so far of which nobody knows what it was given, but in the optimizer */
+static _Atomic uint64_t works = 1; /* so far, and one */
+static _Atomic uint8_t phase;      /* the last one that gave the device work, of NAMED */
 
-/* No thread ends with the lock. */
-static void no_cancel(int *before)
+/* Takes the lock, with which no thread ends; what to give it back with. */
+static int enter(void)
 {
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, before);
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    vs_lock_take(&lock);
+    return before;
+}
+
+static void leave(int before)
+{
+    vs_lock_give(&lock);
+    pthread_setcancelstate(before, NULL);
 }
 
 /* ---- what is watched ---- */
 
-/* A neighbour may lie in its first and last chunk, so the contents come, too.  Where the device has no memory
- * for it now, it is watched on until it is back. */
+/* A block that is parked comes back for nothing where nobody is alive in its chunks; else it is watched on,
+ * and its free waits until it can. */
 static void forget(struct vs_watched *w)
 {
-    bool was = w->parked;
     w->planned = false;
-    if (was && !vs_park_in(w, vs_plan.base))
-        return;
-    parked -= was;
-    if (w->back != NULL)
-        w->s->cuda.call.cuEventDestroy_v2(w->back);
-    vs_watched_remove(w);
+    if (w->parked) {
+        vs_park_drop(w);
+        if (vs_arena_taken(w->arena, w->address) != 0)
+            return;
+        w->freed = false; /* the arena does not know yet */
+        vs_park_freed--;
+        if (!vs_park_in(w)) {
+            vs_park_drop(w);
+            return;
+        }
+    }
+    vs_park_before_free(w);
+    vs_park_forget(w);
 }
 
 static bool tell(uint64_t address)
@@ -63,15 +86,18 @@ static bool tell(uint64_t address)
     struct vs_arena_block block;
     struct vs_served *s;
     struct vs_arena *arena = vs_served_owner(address, &s, &block);
-    if (arena == NULL || block.address != address || block.size < SMALLEST)
+    if (arena == NULL || block.address != address || block.size < VS_WATCHED_LEAST)
         return false;
     struct vs_watched *w = vs_watched_at(address, 0);
     if (w != NULL && (w->address != block.address || w->size != block.size || w->arena != arena))
         forget(w); /* its end was not seen */
     if (vs_watched_at(address, 0) != NULL && vs_watched_at(address, 0)->parked)
         return false;
-    return vs_watched_add(&(struct vs_watched){
-               .address = block.address, .size = block.size, .s = s, .arena = arena}) != NULL;
+    return vs_watched_add(&(struct vs_watched){.address = block.address,
+                                               .size = block.size,
+                                               .s = s,
+                                               .arena = arena,
+                                               .own = VS_PARK_NO_STREAM}) != NULL;
 }
 
 /* Of the words of VRAMSCOPE_PARK, "optimizer-state,gradient", that of ROLE. */
@@ -90,64 +116,68 @@ void vs_park_told(const uint64_t *addresses, size_t count, unsigned role)
 {
     bool any = false;
     int cancel;
-    if (role >= VS_ROLE_COUNT || !is_wanted(role) || !vs_served_in())
+    if (role >= VS_ROLE_COUNT || vs_spill_on() || !is_wanted(role) || !vs_served_in())
         return;
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
+    cancel = enter();
     for (size_t i = 0; i < count; i++)
         any = tell(addresses[i]) || any;
     if (any && *vs_options.park_from != 0 && atomic_load_explicit(&phase, memory_order_relaxed) == 0)
         atomic_store_explicit(&phase, VS_ACCESS_IN_OPTIMIZER,
                               memory_order_relaxed); /* it made them just now */
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    leave(cancel);
     vs_served_out();
     if (any) /* relaxed: as in vs_park_is_on */
         atomic_store_explicit(&vs_park_on, true, memory_order_relaxed);
+}
+
+/* Likewise of all that the arena gives. */
+static void watch(struct vs_served *s, struct vs_arena *arena, uint64_t address, uint64_t size, CUstream own)
+{
+    uint64_t now = atomic_load_explicit(&works, memory_order_relaxed);
+    struct vs_watched block = {
+        .address = address, .size = size, .s = s, .arena = arena, .own = own, .work = now};
+    if (address == 0 || size < VS_WATCHED_LEAST)
+        return;
+    for (struct vs_watched *w; (w = vs_watched_at(address, size)) != NULL;)
+        vs_park_forget(w); /* its end was not seen */
+    block.forecast = vs_forecast_born(now);
+    vs_watched_add(&block);
 }
 
 /* ---- out and back ---- */
 
 static bool come_back(struct vs_watched *w)
 {
-    if (!vs_park_in(w, vs_plan.base))
+    if (!vs_park_in(w))
         return false;
-    parked--;
     vs_plan_came_back(w);
+    if (w->freed)
+        vs_park_forget(w);
     return true;
 }
 
-static int by_order(const void *a, const void *b)
-{
-    const struct vs_watched *const *x = a, *const *y = b;
-    return ((*x)->order > (*y)->order) - ((*x)->order < (*y)->order);
-}
-
-/* Of what is parked the block that the optimizer needs first; NULL: nothing is. */
+/* Of what is parked and not freed the block that the optimizer needs first; NULL: nothing is. */
 static struct vs_watched *next_back(void)
 {
     struct vs_watched *first = NULL;
-    for (uint32_t i = 0; parked != 0 && i < vs_watched_count; i++)
-        if (vs_watched[i].parked && (first == NULL || vs_watched[i].order < first->order))
-            first = &vs_watched[i];
+    if (vs_park_parked != vs_park_freed)
+        VS_WATCHED_EACH(w)
+    if (w->parked && !w->freed && (first == NULL || w->order < first->order))
+        first = w;
     return first;
 }
 
 /* False: the device has no memory for some. */
 static bool all_back(void)
 {
-    struct vs_watched *list[256];
-    for (uint32_t n = 1; parked != 0 && n != 0;) {
-        n = 0;
-        for (uint32_t i = 0; i < vs_watched_count && n < 256; i++)
-            if (vs_watched[i].parked)
-                list[n++] = &vs_watched[i];
-        qsort(list, n, sizeof *list, by_order);
-        for (uint32_t i = 0; i < n; i++)
-            if (!come_back(list[i]))
-                return false;
-    }
-    return true;
+    bool back = true;
+    for (struct vs_watched *w; back && (w = next_back()) != NULL;)
+        back = come_back(w);
+    if (vs_park_freed != 0)
+        VS_WATCHED_EACH(w)
+    if (w->freed)
+        back = come_back(w) && back;
+    return back;
 }
 
 /* The copies of each device wait for what it was given so far. */
@@ -163,24 +193,28 @@ static bool fences(void)
 /* What a thread has looked at and not given yet must not go: then the next work tries again. */
 static void all_out(void)
 {
-    owed = vs_plan.base != NULL && !(vs_gate_alone() && fences());
-    if (vs_plan.base == NULL || owed)
+    owed = vs_plan.on && !(vs_gate_alone() && fences());
+    if (!vs_plan.on || owed)
         return;
-    for (uint32_t i = 0; i < vs_watched_count; i++) {
-        struct vs_watched *w = &vs_watched[i];
-        if (!w->planned || w->parked)
-            continue;
-        w->planned = vs_park_out(w, vs_plan.base);
-        parked += w->planned;
-    }
+    VS_WATCHED_EACH(w)
+    if (w->planned && !w->parked)
+        w->planned = vs_park_out(w);
+}
+
+/* STREAM waits for all that is coming. */
+static void all_wait(CUstream stream)
+{
+    if (vs_park_coming != 0)
+        VS_WATCHED_EACH(w)
+    vs_park_wait(w, stream);
 }
 
 /* ---- phases ---- */
 
 static void end_round(void)
 {
-    for (uint32_t i = 0; i < vs_watched_count; i++) {
-        struct vs_watched *w = &vs_watched[i];
+    VS_WATCHED_EACH(w)
+    {
         w->rounds = w->seen == w->before && w->seen != 0 ? (uint8_t)(w->rounds + (w->rounds < 3)) : 0;
         w->before = w->seen;
         w->seen = 0;
@@ -200,8 +234,7 @@ static void change(uint8_t from, uint8_t to, CUstream stream)
         vs_plan_gap_ends(stream);
         vs_account_wait_begins(stream);
         all_back();
-        for (uint32_t i = 0; i < vs_watched_count; i++) /* kernels may find one without being given it */
-            vs_park_wait(&vs_watched[i], stream);
+        all_wait(stream); /* kernels may find one without being given it */
         vs_account_wait_ends(stream);
     }
 }
@@ -209,13 +242,12 @@ static void change(uint8_t from, uint8_t to, CUstream stream)
 /* Relaxed: two threads that give work at once are of two phases at once, and either may be first. */
 void vs_park_work(CUstream stream)
 {
-    uint8_t now = vs_use_begin(0, 0).phases;
+    uint8_t now = vs_spill_on() ? 0 : vs_use_begin(0, 0).phases;
     bool same = (now & NAMED) == 0 || now == atomic_load_explicit(&phase, memory_order_relaxed);
     int cancel;
     if ((same && !atomic_load_explicit(&owed, memory_order_relaxed)) || !vs_served_in())
         return;
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
+    cancel = enter();
     uint8_t before = atomic_load_explicit(&phase, memory_order_relaxed);
     now = now & NAMED ? now : before;
     atomic_store_explicit(&phase, now, memory_order_relaxed);
@@ -223,62 +255,120 @@ void vs_park_work(CUstream stream)
         change(before, now, stream);
     else if (owed)
         all_out();
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    leave(cancel);
     vs_served_out();
 }
 
 /* ---- uses ---- */
 
-/* The device has no memory just now for the block at ADDRESS, which the program's work needs: it is waited
- * for, since what the program would find otherwise are others' bytes.  Without the lock: another thread may
- * free. NULL: the block is gone. */
-static struct vs_watched *wait_for_memory(uint64_t address)
+static __thread uint64_t work; /* that the thread looks at the operands of */
+static __thread bool lacks;    /* the device has no memory for one */
+
+void vs_park_next(void)
 {
+    work = atomic_fetch_add_explicit(&works, 1, memory_order_relaxed) + 1; /* relaxed: a count */
+    lacks = false;
+}
+
+bool vs_park_lacks(void)
+{
+    bool so = lacks;
+    lacks = false;
+    return so;
+}
+
+static void say_lacks(const struct vs_watched *w, bool known)
+{
+    static bool said[2];
+    char bytes[32];
+    vs_host_amount(bytes, (double)w->size);
+    if (!said[known])
+        vs_log(
+            "%s: %s needs %s that are on the host, the device has no memory for them, and none was freed for "
+            "%d s: such calls get CUDA_ERROR_OUT_OF_MEMORY",
+            vs_spill_on() ? "spill" : "park",
+            known ? "work" : "a kernel or graph that may use any block, as it finds addresses in memory,",
+            bytes, (int)(PATIENT_NS / 1000000000));
+    said[known] = true;
+}
+
+/* So many frees were asked for. */
+static uint64_t frees_of(struct vs_arena *arena)
+{
+    struct vs_arena_stats stats;
+    vs_arena_stats(arena, &stats);
+    return stats.frees;
+}
+
+/* Without the lock: another thread may free.  What ARENA can it gives back. */
+static void pause_for(struct vs_arena *arena, bool first)
+{
+    vs_lock_give(&lock);
+    if (arena != NULL)
+        vs_arena_trim(arena, 0);
+    nanosleep(&(struct timespec){0, first ? 0 : PAUSE_NS}, NULL);
+    vs_lock_take(&lock);
+}
+
+/* The block at ADDRESS comes back, or is gone; others go for it, or memory is waited for, since what the
+ * program would find otherwise are others' bytes.  False: the device has none.  KNOWN: the work says that it
+ * uses it. */
+static bool have(uint64_t address, bool known)
+{
+    uint64_t frees = 0, until = 0;
     struct vs_watched *w = vs_watched_at(address, 0);
-    for (unsigned tries = 0; w != NULL && w->parked && !come_back(w); tries++) {
-        vs_arena_trim(w->arena, 0);
-        if (tries == 1000)
-            vs_log(
-                "park: work needs %.2f GiB that are parked, and the device has no memory for them: it waits "
-                "until memory is freed; without --park it would have run out of memory",
-                (double)w->size / 0x1p30);
-        vs_lock_give(&lock);
-        nanosleep(&(struct timespec){0, tries != 0 ? 5000000 : 0}, NULL);
-        vs_lock_take(&lock);
-        w = vs_watched_at(address, 0);
+    if (w != NULL && vs_spill_on())
+        vs_spill_before(w, work);
+    for (; w != NULL && w->parked && !w->freed && !come_back(w); w = vs_watched_at(address, 0)) {
+        if (vs_spill_on() && vs_spill_for(w, work))
+            continue;
+        bool first = until == 0;
+        if (first || frees != frees_of(w->arena)) {
+            frees = frees_of(w->arena);
+            until = vs_clock_ns() + PATIENT_NS;
+        } else if (vs_clock_ns() > until) {
+            say_lacks(w, known);
+            return false;
+        }
+        pause_for(w->arena, first);
     }
-    return w;
+    return true;
 }
 
 /* What comes between two phases belongs to the one before: a look at the states behind the optimizer. */
 static uint8_t phase_now(void)
 {
-    uint8_t now = vs_use_begin(0, 0).phases;
+    uint8_t now = vs_spill_on() ? 0 : vs_use_begin(0, 0).phases;
     return now & NAMED ? now : atomic_load_explicit(&phase, memory_order_relaxed);
 }
 
 /* KNOWN: the work is given it; otherwise it may be. */
 static void use(struct vs_watched *w, CUstream stream, uint8_t now, bool known)
 {
+    uint64_t address = w->address;
     if (w->seen == 0)
         w->order = next_order++;
     w->seen |= now;
-    if (w->parked && known && now != VS_ACCESS_IN_OPTIMIZER)
+    w->work = work;
+    if (known)
+        vs_forecast_used(&w->forecast, work);
+    w->early = w->undone = false;
+    if (w->parked && known && now != VS_ACCESS_IN_OPTIMIZER && !vs_spill_on())
         vs_plan_unforeseen(w);
-    if (w->parked && (w = wait_for_memory(w->address)) == NULL)
-        return;
-    vs_park_wait(w, stream);
+    lacks = lacks || (w->parked && !have(address, known));
+    w = vs_watched_at(address, 0); /* the lock was given meanwhile */
+    if (w != NULL)
+        vs_park_wait(w, stream);
 }
 
 void vs_park_given(CUstream stream, uint64_t address, uint64_t size)
 {
     int cancel;
-    if ((size == 0 && !vs_watched_near(address)) || !vs_served_in())
+    if ((size == 0 && !vs_watched_near(address)) || lacks || !vs_served_in())
         return;
     uint8_t now = phase_now();
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
+    cancel = enter();
+    vs_gate_look(work);
     for (struct vs_watched *w; (w = vs_watched_at(address, size)) != NULL;) {
         uint64_t begin = w->address;
         use(w, stream, now, true);
@@ -286,46 +376,85 @@ void vs_park_given(CUstream stream, uint64_t address, uint64_t size)
             break;
         size = begin - address;
     }
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    leave(cancel);
     vs_served_out();
+}
+
+/* All comes back; while some is on the host no other block has to go for it. */
+static void use_all(CUstream stream, uint8_t now)
+{
+    unknown += now != VS_ACCESS_IN_OPTIMIZER;
+    if (!vs_spill_on() && vs_park_parked != 0 && now != VS_ACCESS_IN_OPTIMIZER)
+        vs_plan_unknown();
+    if (!vs_spill_on())
+        VS_WATCHED_EACH(w)
+    use(w, stream, now, false);
+    for (struct vs_watched *w; !lacks && (w = next_back()) != NULL;)
+        lacks = !have(w->address, false);
+    all_wait(stream);
 }
 
 void vs_park_unknown(CUstream stream)
 {
     int cancel;
-    if (!vs_served_in())
+    if (lacks || !vs_served_in())
         return;
     uint8_t now = phase_now();
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
-    unknown += now != VS_ACCESS_IN_OPTIMIZER;
-    if (parked != 0 && now != VS_ACCESS_IN_OPTIMIZER)
-        vs_plan_unknown();
-    for (uint32_t i = 0; i < vs_watched_count; i++)
-        use(&vs_watched[i], stream, now, false);
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    cancel = enter();
+    vs_gate_look(1); /* nothing goes until it is given */
+    use_all(stream, now);
+    leave(cancel);
     vs_served_out();
 }
 
 /* ---- memory ---- */
 
-/* Inside the arena. */
-void vs_park_malloc(struct vs_served *s, struct vs_arena *arena)
+bool vs_park_retry(struct vs_served *s, struct vs_arena *arena, uint64_t size, unsigned *tries)
 {
-    uint64_t room;
     int cancel;
-    if (!vs_plan_looks())
-        return;
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
-    room = vs_plan_room(s, arena);
+    enum vs_spill_answer answer = VS_SPILL_NO;
+    uint64_t until = vs_clock_ns() + PATIENT_NS;
+    if (!vs_spill_on())
+        return false;
+    cancel = enter();
+    while (!held &&
+           (answer = vs_spill_refused(s, arena, size, atomic_load_explicit(&works, memory_order_relaxed),
+                                      tries)) == VS_SPILL_LATER) {
+        if (vs_clock_ns() > until)
+            *tries = VS_SPILL_HURRY;
+        pause_for(NULL, false);
+    }
+    leave(cancel);
+    return answer == VS_SPILL_AGAIN;
+}
+
+/* What may come back as memory falls. */
+static void planned_back(struct vs_served *s, struct vs_arena *arena)
+{
+    uint64_t room = vs_plan_room(s, arena);
     for (struct vs_watched *w; room != 0 && (w = next_back()) != NULL && w->size <= room; room -= w->size)
         if (!come_back(w))
             break;
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    vs_park_look(s);
+}
+
+/* Inside the arena. */
+void vs_park_malloc(struct vs_served *s, struct vs_arena *arena, uint64_t address, uint64_t size,
+                    CUstream own)
+{
+    int cancel;
+    bool spills = vs_spill_on();
+    if (!spills && !vs_plan_looks())
+        return;
+    cancel = enter();
+    if (spills) {
+        watch(s, arena, address, size, own);
+        if (!held)
+            vs_spill_look(s, arena, atomic_load_explicit(&works, memory_order_relaxed));
+    } else {
+        planned_back(s, arena);
+    }
+    leave(cancel);
 }
 
 void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address)
@@ -333,13 +462,13 @@ void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address)
     int cancel;
     if (!vs_watched_near(address))
         return;
-    no_cancel(&cancel);
-    vs_lock_take(&lock);
+    cancel = enter();
     struct vs_watched *w = vs_watched_at(address, 0);
-    if (w != NULL && w->address == address)
+    if (w != NULL && w->address == address && !w->freed)
         forget(w);
-    vs_lock_give(&lock);
-    pthread_setcancelstate(cancel, NULL);
+    if (vs_spill_on() && !held)
+        vs_spill_look(s, arena, atomic_load_explicit(&works, memory_order_relaxed));
+    leave(cancel);
 }
 
 void vs_park_arena_ends(struct vs_served *s)
@@ -347,11 +476,11 @@ void vs_park_arena_ends(struct vs_served *s)
     if (!vs_park_is_on())
         return;
     vs_lock_take(&lock);
-    for (uint32_t i = vs_watched_count; i-- > 0;)
-        if (vs_watched[i].s == s) {
-            parked -= vs_watched[i].parked;
-            vs_watched_remove(&vs_watched[i]);
-        }
+    VS_WATCHED_EACH(w)
+    if (w->s == s) {
+        w->back = NULL; /* it went with the context */
+        vs_park_forget(w);
+    }
     vs_park_copies_end(s);
     vs_account_device_ends(s);
     vs_plan_device_ends(s);
@@ -363,7 +492,15 @@ bool vs_park_all_back(void)
     if (!vs_park_is_on())
         return true;
     vs_lock_take(&lock);
-    bool back = all_back();
+    held = all_back();
+    bool back = held;
     vs_lock_give(&lock);
     return back;
+}
+
+void vs_park_go_on(void)
+{
+    vs_lock_take(&lock);
+    held = false;
+    vs_lock_give(&lock);
 }

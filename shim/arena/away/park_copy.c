@@ -4,8 +4,8 @@
 #include "calls.h"
 #include "core/log.h"
 #include "moved.h"
-
-#define RUNS 64u /* of a block; one with more is not parked */
+#include "spill.h"
+#include "store.h"
 
 static struct {
     CUstream stream; /* NULL: there is none */
@@ -13,6 +13,7 @@ static struct {
     uint32_t number;
     CUevent fence;
 } copies[VS_SERVED_DEVICES];
+uint32_t vs_park_parked, vs_park_freed, vs_park_coming;
 
 static uint32_t queue_of(const struct vs_served *s)
 {
@@ -56,7 +57,7 @@ bool vs_park_copies(struct vs_served *s, struct vs_arena *arena)
     const struct vs_away_calls *call = vs_away_calls();
     if (stream_of(s) != NULL && copies[s - vs_served].number == s->number)
         return true;
-    if (call == NULL || s->cuda.call.record_context == NULL ||
+    if (call == NULL || s->cuda.call.record_context == NULL || s->cuda.chunk % VS_STORE_UNIT != 0 ||
         vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
         return false;
     CUresult status = make_copies(s, arena, call);
@@ -68,6 +69,7 @@ void vs_park_copies_end(struct vs_served *s)
 {
     copies[s - vs_served].stream = NULL;
     copies[s - vs_served].fence = NULL;
+    vs_store_end(s);
 }
 
 static bool is_captured(const struct vs_served *s)
@@ -98,48 +100,86 @@ bool vs_park_fence(struct vs_served *s)
 
 /* ---- blocks ---- */
 
-/* The place of a run of W's on the host: as far from that of its first chunk as on the device.  A chunk of
- * two blocks has one place, of which the latest copy is right for both. */
-static uint64_t place(const struct vs_watched *w, struct vs_arena_run run)
+/* Units from ADDRESS on that the store keeps side by side, up to END; the first is at AT. */
+static uint64_t side_by_side(struct vs_served *s, uint64_t address, uint64_t end, const char *at)
 {
-    return w->offset + (run.address - (w->address & ~(w->s->cuda.chunk - 1)));
+    uint64_t bytes = VS_STORE_UNIT;
+    while (address + bytes < end && vs_store_at(s, address + bytes) == at + bytes)
+        bytes += VS_STORE_UNIT;
+    return bytes;
 }
 
-static uint32_t runs_of(const struct vs_watched *w, struct vs_arena_run *run)
+/* Copies of the run what the store keeps, OUT there or in. */
+static CUresult copy(struct vs_served *s, struct vs_arena_run run, bool out)
 {
-    uint32_t n = vs_arena_block_runs(w->arena, w->address, run, RUNS);
-    return n <= RUNS ? n : 0;
+    CUresult status = CUDA_SUCCESS;
+    uint64_t end = run.address + run.size, bytes;
+    for (uint64_t at = run.address; at < end && status == CUDA_SUCCESS; at += bytes) {
+        char *kept = vs_store_at(s, at);
+        bytes = kept != NULL ? side_by_side(s, at, end, kept) : VS_STORE_UNIT;
+        if (kept != NULL && out)
+            status = vs_away_calls()->cuMemcpyDtoHAsync_v2(kept, at, bytes, stream_of(s));
+        else if (kept != NULL)
+            status = vs_away_calls()->cuMemcpyHtoDAsync_v2(at, kept, bytes, stream_of(s));
+    }
+    return status;
 }
 
-static CUresult copy_out(const struct vs_watched *w, char *base)
+static void drop(struct vs_served *s, struct vs_arena_run run)
 {
-    struct vs_arena_run run[RUNS];
+    for (uint64_t at = run.address; at < run.address + run.size; at += VS_STORE_UNIT)
+        vs_store_drop(s, at);
+}
+
+static bool have(struct vs_served *s, struct vs_arena_run run)
+{
+    bool all = true;
+    for (uint64_t at = run.address; at < run.address + run.size && all; at += VS_STORE_UNIT)
+        all = vs_store_have(s, at) != NULL;
+    return all;
+}
+
+/* Of a chunk of two blocks the latest copy is right for both. */
+static CUresult copy_out(const struct vs_watched *w, struct vs_arena_run *run)
+{
     struct vs_away_thread t;
-    uint32_t n = runs_of(w, run);
-    CUresult status = n != 0 ? vs_away_enter(&t, w->s, w->s->cuda.context) : CUDA_ERROR_INVALID_VALUE;
-    if (status != CUDA_SUCCESS)
-        return status;
-    for (uint32_t i = 0; i < n && status == CUDA_SUCCESS; i++)
-        status = vs_away_calls()->cuMemcpyDtoHAsync_v2(base + place(w, run[i]), run[i].address, run[i].size,
-                                                       stream_of(w->s));
+    if (vs_arena_block_runs(w->arena, w->address, run, 1) != 1 ||
+        vs_away_enter(&t, w->s, w->s->cuda.context) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult status = have(w->s, *run) ? copy(w->s, *run, true) : CUDA_ERROR_OUT_OF_MEMORY;
     vs_away_leave(&t);
     return status;
 }
 
-bool vs_park_out(struct vs_watched *w, char *base)
+static enum vs_away_why why(void)
 {
+    return vs_spill_on() ? VS_AWAY_SPILLED : VS_AWAY_PARKED;
+}
+
+bool vs_park_out(struct vs_watched *w)
+{
+    struct vs_arena_run run = {0};
     if (vs_arena_leave(w->arena, w->address, w->size) != 0)
         return false;
-    w->parked = copy_out(w, base) == CUDA_SUCCESS && vs_arena_park(w->arena, w->address, queue_of(w->s)) == 0;
-    if (!w->parked)
+    w->parked = copy_out(w, &run) == CUDA_SUCCESS && vs_arena_park(w->arena, w->address, queue_of(w->s)) == 0;
+    if (!w->parked) {
+        drop(w->s, run);
         vs_arena_return(w->arena, w->address);
-    else
-        vs_moved_watched(w, VS_AWAY_PARKED);
+    } else {
+        vs_moved_watched(w, why());
+    }
+    vs_park_parked += w->parked;
     return w->parked;
 }
 
+static void set_coming(struct vs_watched *w, bool coming)
+{
+    vs_park_coming += coming - w->coming;
+    w->coming = coming;
+}
+
 /* The event stands for what the copy stream waits for, too: it is made where nothing is copied. */
-static CUresult copy_in(struct vs_watched *w, struct vs_arena_run run, const char *base)
+static CUresult copy_in(struct vs_watched *w, struct vs_arena_run run)
 {
     struct vs_away_thread t;
     CUresult status = vs_away_enter(&t, w->s, w->s->cuda.context);
@@ -147,29 +187,90 @@ static CUresult copy_in(struct vs_watched *w, struct vs_arena_run run, const cha
         return status;
     if (w->back == NULL)
         status = w->s->cuda.call.cuEventCreate(&w->back, CU_EVENT_DISABLE_TIMING);
-    if (status == CUDA_SUCCESS && run.size != 0 && base != NULL)
-        status = vs_away_calls()->cuMemcpyHtoDAsync_v2(run.address, base + place(w, run), run.size,
-                                                       stream_of(w->s));
+    if (status == CUDA_SUCCESS)
+        status = copy(w->s, run, false);
     if (status == CUDA_SUCCESS)
         status = w->s->cuda.call.cuEventRecord(w->back, stream_of(w->s));
     vs_away_leave(&t);
     return status;
 }
 
-bool vs_park_in(struct vs_watched *w, const char *base)
+bool vs_park_in(struct vs_watched *w)
 {
     struct vs_arena_run back;
     if (vs_arena_unpark(w->arena, w->address, queue_of(w->s), &back) != 0)
         return false;
-    CUresult status = copy_in(w, back, base);
+    CUresult status = copy_in(w, back);
+    drop(w->s, back);
     w->parked = false;
-    vs_moved_watched(w, VS_AWAY_PARKED);
-    w->coming = status == CUDA_SUCCESS;
+    vs_moved_watched(w, why());
+    vs_park_parked--;
+    set_coming(w, status == CUDA_SUCCESS);
     if (status != CUDA_SUCCESS) /* as the program's own next call will find */
         vs_log("park: the driver takes no copies any more (error %d)", (int)status);
-    vs_arena_use(w->arena, w->address, queue_of(w->s)); /* its free waits for the copy */
+    w->awaited = false;
+    if (w->freed) /* its free is carried out now */
+        vs_park_wait(w, VS_PARK_NO_STREAM);
     vs_arena_return(w->arena, w->address);
     return true;
+}
+
+void vs_park_before_free(struct vs_watched *w)
+{
+    if (w->coming && !w->awaited)
+        vs_arena_use(w->arena, w->address, queue_of(w->s));
+}
+
+void vs_park_drop(struct vs_watched *w)
+{
+    w->freed = true;
+    vs_park_freed++;
+    uint64_t mask = w->s->cuda.chunk - 1, from = (w->address + mask) & ~mask,
+             end = (w->address + w->size) & ~mask;
+    if (from < end)
+        drop(w->s, (struct vs_arena_run){from, end - from});
+}
+
+void vs_park_forget(struct vs_watched *w)
+{
+    vs_park_parked -= w->parked;
+    vs_park_freed -= w->freed;
+    for (uint64_t at = w->address & -VS_STORE_UNIT; at < w->address + w->size && w->parked;
+         at += VS_STORE_UNIT)
+        vs_store_drop(w->s, at);
+    if (w->back != NULL)
+        w->s->cuda.call.cuEventDestroy_v2(w->back);
+    set_coming(w, false);
+    vs_watched_remove(w);
+}
+
+bool vs_park_is_idle(struct vs_served *s)
+{
+    struct vs_away_thread t;
+    if (stream_of(s) == NULL || vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
+        return false;
+    bool idle = vs_away_calls()->cuStreamQuery(stream_of(s)) == CUDA_SUCCESS;
+    vs_away_leave(&t);
+    return idle;
+}
+
+void vs_park_look(struct vs_served *s)
+{
+    struct vs_away_thread t;
+    if (!vs_store_is_due(s) || vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
+        return;
+    vs_store_look(s);
+    vs_away_leave(&t);
+}
+
+const char *vs_park_room(struct vs_served *s, uint64_t bytes, char *why, size_t room)
+{
+    struct vs_away_thread t;
+    if (vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
+        return "the device's context has ended";
+    const char *failed = vs_store_grow(s, bytes, why, room);
+    vs_away_leave(&t);
+    return failed;
 }
 
 /* These name a stream of the current context, which may be another than W's. */
@@ -187,11 +288,12 @@ bool vs_park_wait(struct vs_watched *w, CUstream stream)
     bool host = w->coming && (stream == VS_PARK_NO_STREAM || is_foreign(w, stream));
     if (!w->coming || vs_away_enter(&t, w->s, w->s->cuda.context) != CUDA_SUCCESS)
         return !w->coming;
-    w->coming = w->s->cuda.call.cuEventQuery(w->back) == CUDA_ERROR_NOT_READY;
+    set_coming(w, w->s->cuda.call.cuEventQuery(w->back) == CUDA_ERROR_NOT_READY);
     if (w->coming && !host)
         host = vs_away_calls()->cuStreamWaitEvent(stream, w->back, 0) != CUDA_SUCCESS;
+    w->awaited = w->awaited || (!host && stream == w->own);
     if (w->coming && host)
-        w->coming = w->s->cuda.call.cuEventSynchronize(w->back) != CUDA_SUCCESS;
+        set_coming(w, w->s->cuda.call.cuEventSynchronize(w->back) != CUDA_SUCCESS);
     vs_away_leave(&t);
     return !w->coming;
 }

@@ -1,7 +1,7 @@
 /*
  * park_copy.h - a block's way to the host and back on a stream of its device's own, ordered by events alone.
  *
- * The caller holds the lock of park.c and is inside the arenas (vs_served_in), no capture is under way.
+ * The caller holds the lock of park.c and is inside the arenas (vs_served_in).
  */
 #ifndef VS_ARENA_AWAY_PARK_COPY_H
 #define VS_ARENA_AWAY_PARK_COPY_H
@@ -17,11 +17,27 @@ void vs_park_copies_end(struct vs_served *s);
 /* What is copied out of S from now on waits for all that its context was given so far. */
 bool vs_park_fence(struct vs_served *s);
 
-/* Copies W to the memory at BASE, and parks it.  False: it stays where it is. */
-bool vs_park_out(struct vs_watched *w, char *base);
-/* Takes W back, and copies it in from BASE (NULL: nobody needs its contents); `back` says when it is there.
- * False: the device has no memory, W is parked still. */
-bool vs_park_in(struct vs_watched *w, const char *base);
+/* Blocks that are parked now, in all and those whose free was asked for; that are back, and whose copies may
+ * not be done. */
+extern uint32_t vs_park_parked, vs_park_freed, vs_park_coming;
+
+/* Copies W to the store, and parks it.  False: it stays where it is. */
+bool vs_park_out(struct vs_watched *w);
+/* Takes W back, and copies in what of it the store has; `back` says when it is there.  False: the device has
+ * no memory, W is parked still. */
+bool vs_park_in(struct vs_watched *w);
+/* The free of W, which is here and about to be freed, waits for its copy, unless its own stream does. */
+void vs_park_before_free(struct vs_watched *w);
+/* Nobody needs the contents of W: the store keeps only those of chunks that are its neighbours' too. */
+void vs_park_drop(struct vs_watched *w);
+/* W is not watched any more; nothing of it is kept. */
+void vs_park_forget(struct vs_watched *w);
+/* Whether the device has made all copies so far. */
+bool vs_park_is_idle(struct vs_served *s);
+/* The store gives back what it has not needed for long. */
+void vs_park_look(struct vs_served *s);
+/* Locks so much of the host's memory for S beforehand.  NULL, or why not (in the caller's WHY). */
+const char *vs_park_room(struct vs_served *s, uint64_t bytes, char *why, size_t room);
 /* What STREAM is given next waits until W is there.  True: it is known to be there by now. */
 bool vs_park_wait(struct vs_watched *w, CUstream stream);
 

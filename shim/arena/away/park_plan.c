@@ -34,7 +34,6 @@
 #define SLACK   128u /* one part of so many of the peak stays free of what comes back */
 
 struct vs_plan vs_plan;
-static struct vs_host_store store;
 static bool decided;
 
 /* ---- time ---- */
@@ -43,11 +42,19 @@ static CUevent begun, ended; /* of the last gap; NULL: not recorded */
 static float shortest = -1;  /* ms of device time, of the gaps so far; below 0: unknown */
 static struct vs_served *timed;
 
+/* That of some block. */
+static struct vs_served *any_device(void)
+{
+    VS_WATCHED_EACH(w)
+    return w->s;
+    return NULL;
+}
+
 static void start_time(CUstream stream)
 {
     if (begun != NULL)
         return;
-    timed = vs_watched_count != 0 ? vs_watched[0].s : NULL;
+    timed = any_device();
     begun = timed != NULL && !decided ? vs_park_stamp(timed, stream) : NULL;
 }
 
@@ -110,7 +117,7 @@ uint64_t vs_plan_room(struct vs_served *s, struct vs_arena *arena)
     uint32_t at = curves[now].points++;
     const struct curve *last = &curves[!now];
     curves[now].live[at] = stats.allocated;
-    if (vs_plan.base == NULL || at >= last->points)
+    if (!vs_plan.on || at >= last->points)
         return 0;
     uint64_t peak = last->live[0] - last->live[0] / SLACK, later = last->live[at] + returned;
     return peak > later ? peak - later : 0;
@@ -134,11 +141,11 @@ static uint64_t candidates(struct vs_watched **list, uint32_t *count)
 {
     uint64_t bytes = 0;
     *count = 0;
-    for (uint32_t i = 0; i < vs_watched_count; i++)
-        if (may_park(&vs_watched[i])) {
-            list[(*count)++] = &vs_watched[i];
-            bytes += vs_watched[i].size;
-        }
+    VS_WATCHED_EACH(w)
+    if (may_park(w)) {
+        list[(*count)++] = w;
+        bytes += w->size;
+    }
     qsort(list, *count, sizeof *list, by_size);
     return bytes;
 }
@@ -157,43 +164,26 @@ static uint64_t choose(struct vs_watched **list, uint32_t count, uint64_t fits)
     return bytes;
 }
 
-/* Gives each chunk on which a planned block lies its place on the host; how many bytes they are. */
-static uint64_t lay_out(void)
+static bool have_store(void)
 {
-    uint64_t places = 0, end = 0; /* behind the chunk that has the last place */
-    for (uint32_t i = 0; i < vs_watched_count; i++) {
-        struct vs_watched *w = &vs_watched[i];
-        uint64_t chunk = w->s->cuda.chunk, first = w->address & ~(chunk - 1);
-        if (!w->planned)
-            continue;
-        w->offset = first < end ? places - chunk : places; /* the neighbour's last chunk */
-        end = (w->address + w->size + chunk - 1) & ~(chunk - 1);
-        places = w->offset + (end - first);
+    char room[256];
+    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
+        const char *why =
+            vs_plan.bytes[i] != 0 ? vs_park_room(&vs_served[i], vs_plan.bytes[i], room, sizeof room) : NULL;
+        if (why != NULL)
+            vs_account_none("%s", why);
+        if (why != NULL)
+            return false;
     }
-    return places;
-}
-
-static bool have_store(uint64_t places)
-{
-    char why[256];
-    if (vs_host_make(&store, places, "", why, sizeof why) == NULL)
-        return true;
-    vs_account_none("%s", why);
-    return false;
-}
-
-static void amount(char out[32], double bytes)
-{
-    bool large = bytes >= 0x1p30;
-    snprintf(out, 32, "%.*f %s", large ? 2 : 0, bytes / (large ? 0x1p30 : 0x1p20), large ? "GiB" : "MiB");
+    return true;
 }
 
 static void say(uint64_t all, uint64_t planned, double rate)
 {
     char idle[32], goes[32], link[32];
-    amount(idle, (double)all);
-    amount(goes, (double)planned);
-    amount(link, rate);
+    vs_host_amount(idle, (double)all);
+    vs_host_amount(goes, (double)planned);
+    vs_host_amount(link, rate);
     vs_log("park: the optimizer leaves %s idle for %.0f ms of a step; the link takes %s/s: %s are parked%s",
            idle, (double)shortest, link, goes,
            planned < all ? ", as much as it carries there and back in that time" : "");
@@ -222,17 +212,19 @@ static void decide(struct vs_watched **list, uint32_t count, uint64_t all)
         vs_account_none("the driver does not say how fast the link is");
         return;
     }
-    if (planned == 0 || have_store(lay_out()))
+    vs_plan.on = have_store();
+    if (vs_plan.on)
         say(all, planned, rate);
-    vs_plan.base = store.base;
-    if (vs_plan.base != NULL)
+    vs_plan.on = vs_plan.on && planned != 0;
+    if (vs_plan.on)
         vs_arena_trim(list[0]->arena, 0); /* what the arena holds is to follow what lives from here on */
 }
 
 static void plan(void)
 {
     uint32_t count;
-    struct vs_watched **list = vs_map(VS_WATCHED_MOST * sizeof *list);
+    size_t room = (size_t)(vs_watched_end - vs_watched + 1) * sizeof(struct vs_watched *);
+    struct vs_watched **list = vs_map(room);
     uint64_t all = list != NULL ? candidates(list, &count) : 0;
     struct vs_away_thread t;
     if (all != 0 && shortest > 0 && vs_away_enter(&t, list[0]->s, list[0]->s->cuda.context) == CUDA_SUCCESS) {
@@ -240,7 +232,7 @@ static void plan(void)
         vs_away_leave(&t);
     }
     if (list != NULL)
-        munmap(list, VS_WATCHED_MOST * sizeof *list);
+        munmap(list, room);
 }
 
 /* ---- gaps ---- */
@@ -294,7 +286,7 @@ void vs_plan_unforeseen(struct vs_watched *w)
     if (uses != next)
         return;
     next *= 10;
-    amount(bytes, (double)w->size);
+    vs_host_amount(bytes, (double)w->size);
     vs_log("park: %u use%s of parked blocks %s not foreseen so far, outside of the optimizer: such a block "
            "(the last has %s) "
            "comes back at once and is parked no more",
@@ -307,8 +299,9 @@ void vs_plan_unknown(void)
     static uint32_t times;
     if (++times != OFTEN)
         return;
-    for (uint32_t i = 0; i < vs_watched_count; i++)
-        vs_watched[i].planned = false;
+    VS_WATCHED_EACH(w)
+    w->planned = false;
+    vs_plan.on = false;
     vs_account_ended("work that does not say what it uses has brought all back");
     vs_log(
         "park: work that does not say what it uses has brought all back %u times: nothing is parked any more",

@@ -9,7 +9,7 @@
 #include "watched.h"
 
 struct vs_plan {
-    char *base;                        /* of the host's store; NULL: nothing is parked */
+    bool on;                           /* something is parked */
     uint64_t bytes[VS_SERVED_DEVICES]; /* planned, of each device */
 };
 extern struct vs_plan vs_plan;

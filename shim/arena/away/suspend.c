@@ -152,6 +152,7 @@ static void begin(bool all)
 /* Work passes; what is watched is looked at still. */
 static void let_work_pass(void)
 {
+    vs_park_go_on();
     vs_gate_set(vs_park_is_on() ? VS_GATE_CHECKED : VS_GATE_OPEN);
 }
 
@@ -288,7 +289,8 @@ void vs_suspend(const struct vs_control_request *request, const struct vs_contro
         return;
     if (!park_comes_back()) {
         vs_refuse(answer, VS_CONTROL_REFUSED,
-                  "the device has no memory for what is parked to come back: nothing was moved; try again");
+                  "the device has no memory for what is on the host already (--park, --spill) to come back: "
+                  "nothing was moved; try again");
         let_work_pass();
         return;
     }

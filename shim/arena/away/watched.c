@@ -1,88 +1,123 @@
 /*
- * watched.c - see watched.h: a sorted array, and a bit for each 2 MiB of addresses in which one lies.
+ * watched.c - see watched.h: a table of addresses, 2 MiB to an entry.
+ *
+ * A block has 2 MiB at least, so it holds the last byte of the 2 MiB in which it begins, and no other block
+ * does.  An entry therefore has the one block that holds its last byte, and who looks for an address finds
+ * its block there, or, if that one begins behind the address, in the entry before.  Adding and removing
+ * a block write an entry for each of its 2 MiB.
  */
 #include "watched.h"
-
-#include <string.h>
 
 #include "core/fork.h"
 
 #define ADDRESS_BITS 47
-#define CHUNK_BITS   21
-#define WORDS        (1ull << (ADDRESS_BITS - CHUNK_BITS - 6))
+#define ENTRY_BITS   21
+#define LEAF_BITS    13
+#define MOST         (1u << 18)
 
-struct vs_watched *vs_watched;
-uint32_t vs_watched_count;
-/* Bits stay set when a block is no longer watched: they save a look, no more.  8 MiB, of which few pages are
- * touched. */
-static _Atomic(_Atomic uint64_t *) near;
+struct entry {
+    _Atomic uint32_t block; /* its number + 1 */
+    uint32_t kept;
+};
+struct leaf {
+    struct entry entry[1u << LEAF_BITS];
+};
+static _Atomic(struct leaf *) leaves[1u << (ADDRESS_BITS - ENTRY_BITS - LEAF_BITS)];
+
+struct vs_watched *vs_watched, *vs_watched_end;
+static struct vs_watched *spare; /* the first that has no address, by `size` */
+
+static struct entry *entry_of(uint64_t number)
+{
+    if (number >> (ADDRESS_BITS - ENTRY_BITS) != 0)
+        return NULL;
+    /* acquire: pairs with have_leaves */
+    struct leaf *leaf = atomic_load_explicit(&leaves[number >> LEAF_BITS], memory_order_acquire);
+    return leaf != NULL ? &leaf->entry[number & ((1u << LEAF_BITS) - 1)] : NULL;
+}
+
+static uint32_t block_of(uint64_t number)
+{
+    struct entry *e = entry_of(number);
+    /* relaxed: who is given an address learnt of it after its block was added */
+    return e != NULL ? atomic_load_explicit(&e->block, memory_order_relaxed) : 0;
+}
 
 bool vs_watched_near(uint64_t address)
 {
-    /* acquire: pairs with have_room */
-    _Atomic uint64_t *words = atomic_load_explicit(&near, memory_order_acquire);
-    uint64_t chunk = address >> CHUNK_BITS;
-    return words != NULL && address >> ADDRESS_BITS == 0 &&
-           atomic_load_explicit(&words[chunk / 64], memory_order_relaxed) >> chunk % 64 & 1;
+    uint64_t number = address >> ENTRY_BITS;
+    return block_of(number) != 0 || (number != 0 && block_of(number - 1) != 0);
 }
 
-static bool have_room(void)
+/* The block of the entry, if it has any of the bytes FROM to LAST. */
+static struct vs_watched *within(uint64_t number, uint64_t from, uint64_t last)
 {
-    if (vs_watched == NULL)
-        vs_watched = vs_map(VS_WATCHED_MOST * sizeof *vs_watched);
-    if (atomic_load_explicit(&near, memory_order_relaxed) == NULL)
-        atomic_store_explicit(&near, (_Atomic uint64_t *)vs_map(WORDS * sizeof(uint64_t)),
-                              memory_order_release);
-    return vs_watched != NULL && atomic_load_explicit(&near, memory_order_relaxed) != NULL &&
-           vs_watched_count < VS_WATCHED_MOST;
-}
-
-static void set_bits(uint64_t address, uint64_t size)
-{
-    _Atomic uint64_t *words = atomic_load_explicit(&near, memory_order_relaxed);
-    uint64_t end = (address + size - 1) >> CHUNK_BITS;
-    for (uint64_t chunk = address >> CHUNK_BITS; chunk <= end; chunk++)
-        atomic_fetch_or_explicit(&words[chunk / 64], 1ull << chunk % 64, memory_order_relaxed);
-}
-
-/* How many begin at ADDRESS or before it. */
-static uint32_t up_to(uint64_t address)
-{
-    uint32_t low = 0, high = vs_watched_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (vs_watched[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint32_t block = block_of(number);
+    struct vs_watched *w = block != 0 ? &vs_watched[block - 1] : NULL;
+    return w != NULL && w->address <= last && w->address + w->size > from ? w : NULL;
 }
 
 struct vs_watched *vs_watched_at(uint64_t address, uint64_t size)
 {
-    uint32_t n = up_to(address + (size != 0 ? size - 1 : 0));
-    struct vs_watched *w = n != 0 ? &vs_watched[n - 1] : NULL;
-    return w != NULL && address < w->address + w->size ? w : NULL;
+    uint64_t last = address + (size != 0 ? size - 1 : 0), number = last >> ENTRY_BITS;
+    struct vs_watched *w = within(number, address, last);
+    while (w == NULL && number != 0 && number-- >= address >> ENTRY_BITS)
+        w = within(number, address, last);
+    return w;
+}
+
+static bool have_leaves(uint64_t first, uint64_t end)
+{
+    for (uint64_t i = first >> LEAF_BITS; i <= (end - 1) >> LEAF_BITS; i++) {
+        struct leaf *leaf = atomic_load_explicit(&leaves[i], memory_order_relaxed);
+        if (leaf == NULL && (leaf = vs_map(sizeof *leaf)) == NULL)
+            return false;
+        atomic_store_explicit(&leaves[i], leaf, memory_order_release);
+    }
+    return true;
+}
+
+static void set(const struct vs_watched *w, uint32_t block)
+{
+    for (uint64_t i = w->address >> ENTRY_BITS; i < (w->address + w->size) >> ENTRY_BITS; i++)
+        atomic_store_explicit(&entry_of(i)->block, block, memory_order_relaxed);
+}
+
+static struct vs_watched *take_spare(void)
+{
+    struct vs_watched *w = spare;
+    if (vs_watched == NULL)
+        vs_watched = vs_watched_end = vs_map(MOST * sizeof *vs_watched);
+    if (w != NULL)
+        spare = (struct vs_watched *)(uintptr_t)w->size;
+    else if (vs_watched != NULL && vs_watched_end < vs_watched + MOST)
+        w = vs_watched_end++;
+    return w;
 }
 
 struct vs_watched *vs_watched_add(const struct vs_watched *block)
 {
-    uint32_t n = up_to(block->address);
-    if (n != 0 && vs_watched[n - 1].address == block->address)
-        return &vs_watched[n - 1];
-    if (block->address >> ADDRESS_BITS != 0 || !have_room())
+    struct vs_watched *w = vs_watched_at(block->address, 0);
+    uint64_t end = block->address + block->size;
+    if (w != NULL)
+        return w;
+    if (end >> ADDRESS_BITS != 0 || !have_leaves(block->address >> ENTRY_BITS, (end >> ENTRY_BITS) + 1) ||
+        (w = take_spare()) == NULL)
         return NULL;
-    memmove(vs_watched + n + 1, vs_watched + n, (vs_watched_count - n) * sizeof *vs_watched);
-    vs_watched[n] = *block;
-    vs_watched_count++;
-    set_bits(block->address, block->size);
-    return &vs_watched[n];
+    *w = *block;
+    set(w, (uint32_t)(w - vs_watched) + 1);
+    return w;
 }
 
 void vs_watched_remove(struct vs_watched *w)
 {
-    uint32_t n = (uint32_t)(w - vs_watched);
-    memmove(w, w + 1, (vs_watched_count - n - 1) * sizeof *w);
-    vs_watched_count--;
+    set(w, 0);
+    *w = (struct vs_watched){.size = (uintptr_t)spare};
+    spare = w;
+}
+
+uint32_t *vs_watched_kept(uint64_t address)
+{
+    struct entry *e = entry_of(address >> ENTRY_BITS);
+    return e != NULL ? &e->kept : NULL;
 }

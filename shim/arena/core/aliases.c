@@ -59,23 +59,33 @@ struct run vs_chunks_mapped_at(const struct vs_arena *a, uint32_t slot, uint32_t
 
 /* ---- the block in an alias mapping ---- */
 
-static bool is_shown(const struct vs_arena *a, uint32_t chunk)
+/* Whether the heap of the chunk shows its use.  What a block parked at home or is hidden it shows as in use
+ * all the time; and what other parked blocks have, too, once an alias mapping has had it. */
+static bool is_shown(const struct vs_arena *a, uint32_t chunk, enum extent_state state)
 {
-    return !is_parked(a, chunk) && !is_hidden(a, chunk);
+    if (is_parked_at_home(a, chunk) || is_hidden(a, chunk))
+        return false;
+    return !a->parked_by[chunk] ||
+           (state == EXTENT_SHADOW && a->extent[vs_extent_at(a, place_of(a, chunk))].state == EXTENT_FREE);
 }
 
-/* The heaps show the chunks so; not those that are parked or hidden, which they go on showing as in use. */
 static void show(struct vs_arena *a, struct run r, enum extent_state state, uint32_t queue)
 {
     bool all = !a->stats.parked && !a->hiddens;
     for (uint32_t n = r.count; r.count; r.first += n, r.count -= n, n = r.count) {
-        bool shown = all || is_shown(a, r.first);
+        bool shown = all || is_shown(a, r.first, state);
         for (uint32_t i = 1; !all && i < n; i++)
-            if (is_shown(a, r.first + i) != shown)
+            if (is_shown(a, r.first + i, state) != shown)
                 n = i;
         if (shown)
             vs_extent_change(a, r.first, n, state, queue);
     }
+}
+
+void vs_alias_show(struct vs_arena *a, uint32_t chunk)
+{
+    if (a->extent[vs_extent_at(a, place_of(a, chunk))].state == EXTENT_FREE)
+        vs_extent_change(a, chunk, 1, EXTENT_SHADOW, VS_ARENA_ANY);
 }
 
 void vs_show_hidden(struct vs_arena *a, uint32_t heap, uint32_t count)

@@ -26,19 +26,25 @@ struct array {
     size_t bytes;
 };
 
-#define FLAT   11 /* arrays with one element of each slot */
+#define FLAT   12 /* arrays with one element of each slot */
 #define ARRAYS (FLAT + LEVELS)
 
 static void list_arrays(struct vs_arena *a, struct array list[ARRAYS])
 {
     size_t slots = a->primary_slots, all = a->slots, bits = all;
     struct array arrays[FLAT] = {
-        {(void **)&a->starts, all * sizeof *a->starts},     {(void **)&a->used, slots},
-        {(void **)&a->users, slots * sizeof *a->users},     {(void **)&a->seq, slots * sizeof *a->seq},
-        {(void **)&a->atom_of, slots * sizeof *a->atom_of}, {(void **)&a->handle, slots * sizeof *a->handle},
-        {(void **)&a->aliased, (slots / 64 + 1) * 8},       {(void **)&a->watch, slots * sizeof *a->watch},
-        {(void **)&a->away, (slots / 64 + 1) * 8},          {(void **)&a->parked, (slots / 64 + 1) * 8},
+        {(void **)&a->starts, all * sizeof *a->starts},
+        {(void **)&a->used, slots},
+        {(void **)&a->users, slots * sizeof *a->users},
+        {(void **)&a->seq, slots * sizeof *a->seq},
+        {(void **)&a->atom_of, slots * sizeof *a->atom_of},
+        {(void **)&a->handle, slots * sizeof *a->handle},
+        {(void **)&a->aliased, (slots / 64 + 1) * 8},
+        {(void **)&a->watch, slots * sizeof *a->watch},
+        {(void **)&a->away, (slots / 64 + 1) * 8},
+        {(void **)&a->parked, (slots / 64 + 1) * 8},
         {(void **)&a->hidden, (slots / 64 + 1) * 8},
+        {(void **)&a->parked_by, slots * sizeof *a->parked_by},
     };
     for (int i = 0; i < LEVELS; i++) {
         bits = (bits + 63) / 64;

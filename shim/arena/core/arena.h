@@ -55,6 +55,7 @@ struct vs_arena_config {
                    dependent launch): they would write through one mapping while others read another */
     uint64_t max_mappings; /* of chunks; beyond, alias mappings that were long not used are unmapped; 0 =
                               450,000 */
+    uint64_t headroom; /* bytes of the device that blocks of large heaps leave to small ones and the driver */
 };
 
 int vs_arena_create(struct vs_arena **arena, const struct vs_backing *backing,
@@ -171,10 +172,10 @@ uint64_t vs_arena_block_away(struct vs_arena *arena, uint64_t address);
 /* Pins the block that begins at ADDRESS, of SIZE bytes as it was asked for (another size: INVALID, and so
  * where it is pinned, its free was asked for, or the arena is closed). */
 int vs_arena_leave(struct vs_arena *arena, uint64_t address, uint64_t size);
-/* Of the block that left from ADDRESS, the runs of the chunks that can be away, now: those in which nothing
- * lies but blocks that left.  Up to MOST of them, at the addresses at which the block has them; how many
- * there are (one at most: only at its ends others lie).  A chunk in which two such blocks lie is among the
- * runs of both. */
+/* Of the block that left from ADDRESS, the runs of the chunks that can be away or parked, now: those in which
+ * nothing lies but blocks that left (away: and that none parked).  Up to MOST of them, at the addresses at
+ * which the block has them; how many there are (one at most: only at its ends others lie).  A chunk in which
+ * two such blocks lie is among the runs of both. */
 uint32_t vs_arena_block_runs(struct vs_arena *arena, uint64_t address, struct vs_arena_run *runs,
                              uint32_t most);
 /* The block is back, and its free carried out if it was asked for.  INVALID while a chunk of it is away, be
@@ -194,8 +195,9 @@ int vs_arena_fetch(struct vs_arena *arena, struct vs_arena_run run);
 /* Parks the block that left from ADDRESS.  Those of its chunks in which nothing lies but parked blocks serve
  * requests from now on, after what QUEUE was given up to now: the copies out of vs_arena_block_runs.  No call
  * of the driver is needed for it, but for an event.  In a chunk of two blocks other contents may come as soon
- * as both are parked, so a copy of it is its addresses', not one block's.  INVALID where a chunk of the block
- * is away, one of a private queue's, or one that another block parked, and where memory is mapped once. */
+ * as both are parked, so a copy of it is its addresses', not one block's.  Also those can be parked that have
+ * others' parked chunks.  INVALID where a chunk of the block is away or a private queue's, and where memory
+ * is mapped once. */
 int vs_arena_park(struct vs_arena *arena, uint64_t address, uint32_t queue);
 /* Takes the chunks back: QUEUE's stream waits for the frees of those who had them.  *BACK: the chunks whose
  * contents are now to be copied in (size 0: none), by work of QUEUE.  After that, and if nothing was copied,
@@ -205,6 +207,12 @@ int vs_arena_park(struct vs_arena *arena, uint64_t address, uint32_t queue);
  * NOT_READY where that or the stream's wait cannot be had now, OUT_OF_MEMORY and other errors: the block is
  * parked still. */
 int vs_arena_unpark(struct vs_arena *arena, uint64_t address, uint32_t queue, struct vs_arena_run *back);
+
+/* Of the block that is parked from ADDRESS on: the bytes of its chunks that others are alive in.  UINT64_MAX:
+ * no block is. */
+uint64_t vs_arena_taken(struct vs_arena *arena, uint64_t address);
+/* From now on so many bytes are left, as in the configuration. */
+void vs_arena_headroom(struct vs_arena *arena, uint64_t bytes);
 
 struct vs_arena_stats {
     uint64_t allocated, peak_allocated; /* live blocks, rounded to units; falls when a free is asked for */

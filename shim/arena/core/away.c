@@ -13,14 +13,14 @@
 
 /* ---- which can be away ---- */
 
-/* Whether the block that has the chunk through an alias mapping left, or is PARKED. */
-static bool has_left_alias(const struct vs_arena *a, uint32_t chunk, bool parked)
+/* Whether the block that is alive in the chunk through an alias mapping left. */
+static bool has_left_alias(const struct vs_arena *a, uint32_t chunk)
 {
     const struct atom *x = &a->atom[a->atom_of[chunk]];
     for (uint32_t i = 0; i < x->used; i++) {
         const struct alias *v = &a->alias[x->aliases[i]];
-        if (v->claimed && vs_alias_position(v, chunk) < v->claimed)
-            return parked ? a->extent[v->extent].is_parked : a->extent[v->extent].has_left;
+        if (v->claimed && vs_alias_position(v, chunk) < v->claimed && !a->extent[v->extent].is_parked)
+            return a->extent[v->extent].has_left;
     }
     return false;
 }
@@ -30,7 +30,7 @@ bool vs_have_left(const struct vs_arena *a, uint32_t chunk, bool parked)
     for (uint32_t i = vs_extent_at(a, place_of(a, chunk + 1) - 1);; i = a->extent[i].prev) {
         const struct extent *t = &a->extent[i];
         if (t->state == EXTENT_SHADOW)
-            return has_left_alias(a, chunk, parked);
+            return !parked && has_left_alias(a, chunk);
         if (t->state != EXTENT_USED || !(parked ? t->is_parked : t->has_left))
             return false;
         if (t->at <= place_of(a, chunk))
@@ -38,12 +38,23 @@ bool vs_have_left(const struct vs_arena *a, uint32_t chunk, bool parked)
     }
 }
 
-static bool can_be_away(const struct vs_arena *a, struct run slots)
+static bool can_come(const struct vs_arena *a, uint32_t chunk)
+{
+    return a->used[chunk] != ABSENT && (a->gate.closed || vs_have_left(a, chunk, false));
+}
+
+static bool can_go(const struct vs_arena *a, uint32_t chunk)
+{
+    return can_come(a, chunk) && !is_parked(a, chunk);
+}
+
+static bool can_all(const struct vs_arena *a, struct run slots,
+                    bool (*can)(const struct vs_arena *, uint32_t))
 {
     for (uint32_t slot = slots.first, end = slot + slots.count; slot < end;) {
         struct run r = vs_chunks_mapped_at(a, slot, end - slot);
         for (uint32_t g = r.first; g < r.first + r.count; g++)
-            if (a->used[g] == ABSENT || is_parked(a, g) || (!a->gate.closed && !vs_have_left(a, g, false)))
+            if (!can(a, g))
                 return false;
         slot += r.count;
     }
@@ -83,12 +94,13 @@ static bool find_slots(const struct vs_arena *a, struct vs_arena_run run, struct
     return end > place && run.size <= end - place;
 }
 
-static int move(struct vs_arena *a, struct vs_arena_run run, int (*how)(struct vs_arena *, struct run))
+static int move(struct vs_arena *a, struct vs_arena_run run, bool (*can)(const struct vs_arena *, uint32_t),
+                int (*how)(struct vs_arena *, struct run))
 {
     struct run slots;
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    bool valid = find_slots(a, run, &slots) && can_be_away(a, slots);
+    bool valid = find_slots(a, run, &slots) && can_all(a, slots, can);
     int status = valid ? how(a, slots) : VS_BACKING_INVALID;
     vs_leave(a);
     return status;
@@ -96,12 +108,12 @@ static int move(struct vs_arena *a, struct vs_arena_run run, int (*how)(struct v
 
 int vs_arena_send(struct vs_arena *a, struct vs_arena_run run)
 {
-    return move(a, run, vs_send_slots);
+    return move(a, run, can_go, vs_send_slots);
 }
 
 int vs_arena_fetch(struct vs_arena *a, struct vs_arena_run run)
 {
-    return move(a, run, vs_fetch_slots);
+    return move(a, run, can_come, vs_fetch_slots);
 }
 
 /* ---- all ---- */
@@ -201,14 +213,6 @@ struct run vs_block_slots(const struct vs_arena *a, const struct extent *t)
     return (struct run){slot, t->state == EXTENT_ALIAS ? a->alias[t->alias].claimed : end - slot};
 }
 
-bool vs_slots_parked(const struct vs_arena *a, struct run slots)
-{
-    bool parked = false;
-    for (uint32_t slot = slots.first; a->stats.parked && slot < slots.first + slots.count && !parked; slot++)
-        parked = is_parked(a, vs_chunks_mapped_at(a, slot, 1).first);
-    return parked;
-}
-
 uint32_t vs_left_at(const struct vs_arena *a, uint64_t address)
 {
     uint32_t extent = vs_blocks_get(a, address);
@@ -235,12 +239,13 @@ uint32_t vs_arena_block_runs(struct vs_arena *a, uint64_t address, struct vs_are
         return 0;
     uint32_t extent = vs_left_at(a, address);
     struct run slots = extent == NIL ? (struct run){0} : vs_block_slots(a, &a->extent[extent]);
-    if (vs_slots_parked(a, slots)) /* also where the block lies in chunks that another one parked */
+    if (slots.count && a->extent[extent].is_parked)
         slots.count = 0;
-    /* others lie only in the first and in the last chunk, so what is left is one run */
-    if (slots.count && !can_be_away(a, (struct run){slots.first, 1}))
+    /* others lie only in a heap's first and in its last chunk, so what is left is one run */
+    bool in_heap = slots.first < a->primary_slots;
+    if (in_heap && slots.count && !vs_have_left(a, slots.first, false))
         slots = (struct run){slots.first + 1, slots.count - 1};
-    if (slots.count && !can_be_away(a, (struct run){slots.first + slots.count - 1, 1}))
+    if (in_heap && slots.count && !vs_have_left(a, slots.first + slots.count - 1, false))
         slots.count--;
     if (slots.count && most)
         runs[0] = run_of(a, slots);

@@ -112,6 +112,8 @@ uint32_t vs_alias_position(const struct alias *v, uint32_t chunk);
  * side by side: MOST at most, at least one. */
 struct run vs_chunks_mapped_at(const struct vs_arena *a, uint32_t slot, uint32_t most);
 /* A live block of SIZE bytes of QUEUE's in it: its extent. */
+/* The heap shows that an alias mapping has the chunk. */
+void vs_alias_show(struct vs_arena *a, uint32_t chunk);
 uint32_t vs_alias_claim(struct vs_arena *a, uint32_t alias, uint32_t queue, uint64_t size);
 void vs_alias_release(struct vs_arena *a, uint32_t alias);
 /* Chunks of COUNT heaps that are hidden are so no more: where they are idle the heaps have free extents. */
@@ -205,8 +207,8 @@ uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t queue,
 int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size, bool tail);
 int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count); /* COUNT idle chunks */
 int vs_supply_window(struct vs_arena *a, uint32_t heap);               /* its addresses */
-/* False: the driver says that COUNT chunks are more than it has. */
-bool vs_supply_has_room(const struct vs_arena *a, uint32_t count);
+/* False: the driver says that COUNT chunks, with HEADROOM bytes left, are more than it has. */
+bool vs_supply_has_room(const struct vs_arena *a, uint32_t count, uint64_t headroom);
 /* Keeps free chunks out of use, as a block that nobody frees: they are not mapped, or cannot be again. */
 void vs_supply_shut_off(struct vs_arena *a, uint32_t slot, uint32_t count);
 /* Counts so many chunks and mappings of chunks as new. */
@@ -235,15 +237,13 @@ uint64_t vs_away_idle(const struct vs_arena *a); /* chunks that are idle and awa
 /* The block that begins there and left, or NIL. */
 uint32_t vs_left_at(const struct vs_arena *a, uint64_t address);
 struct run vs_block_slots(const struct vs_arena *a, const struct extent *t); /* where a block lies */
-/* Whether nothing lies in the chunk but blocks that left; PARKED: that are parked. */
+/* Whether nothing lies in the chunk but blocks that left; PARKED: whether nothing lies but parked blocks
+ * where it has its primary mapping. */
 bool vs_have_left(const struct vs_arena *a, uint32_t chunk, bool parked);
 
 /* ---- park.c, replace.c ---- */
 
-bool vs_slots_parked(const struct vs_arena *a, struct run slots); /* whether a chunk there is parked */
-void vs_parked_free(struct vs_arena *a, const struct extent *t);  /* the block's free is asked for */
-/* Of the block that is parked, the alias mapping that has the chunk. */
-uint32_t vs_parked_alias(const struct vs_arena *a, uint32_t chunk);
+void vs_parked_free(struct vs_arena *a, const struct extent *t); /* the block's free is asked for */
 /* Idle chunks come into the place of those of a parked block in which another block is alive.  NOT_READY:
  * the device is to be waited for.  After an error, too, all is as it should be. */
 int vs_replace_taken(struct vs_arena *a, uint32_t extent);

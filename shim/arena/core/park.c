@@ -8,7 +8,8 @@
  * A chunk in which nothing lies but parked blocks is idle for everyone, as if it had just been freed on the
  * queue that copied it.  Nothing is unmapped, and the heaps and alias mappings go on showing whose it is.  So
  * it can be had through alias mappings alone: no free extent lies there, and none appears when such a block
- * is freed.
+ * is freed.  Who has it then can be parked as well: a chunk may be parked by blocks where it has its primary
+ * mapping, and by one in each of several alias mappings.
  *
  * Taken back it is a used chunk again, and the copying stream waits for those who had it.  Where one of them
  * is still alive another chunk comes in its place first (replace.c).
@@ -26,40 +27,26 @@ static uint64_t bytes_at(const struct vs_arena *a, const struct extent *t, uint3
     return t->doomed || from >= to ? 0 : to - from;
 }
 
-uint32_t vs_parked_alias(const struct vs_arena *a, uint32_t chunk)
+/* Bytes of blocks where the chunk has its primary mapping. */
+static uint64_t bytes_at_home(const struct vs_arena *a, uint32_t chunk)
 {
-    const struct atom *x = &a->atom[a->atom_of[chunk]];
-    for (uint32_t i = 0; i < x->used; i++) {
-        const struct alias *v = &a->alias[x->aliases[i]];
-        if (v->claimed && a->extent[v->extent].is_parked && vs_alias_position(v, chunk) < v->claimed)
-            return x->aliases[i];
-    }
-    return NIL;
-}
-
-/* Bytes of parked blocks in the chunk. */
-static uint64_t bytes_in(const struct vs_arena *a, uint32_t chunk)
-{
-    uint32_t i = vs_extent_at(a, place_of(a, chunk + 1) - 1);
     uint64_t bytes = 0;
-    if (a->extent[i].state == EXTENT_SHADOW) {
-        const struct alias *v = &a->alias[vs_parked_alias(a, chunk)];
-        const struct extent *t = &a->extent[v->extent];
-        return bytes_at(a, t, slot_of(a, t->at) + vs_alias_position(v, chunk));
-    }
-    for (;; i = a->extent[i].prev) {
+    for (uint32_t i = vs_extent_at(a, place_of(a, chunk + 1) - 1);; i = a->extent[i].prev) {
         bytes += bytes_at(a, &a->extent[i], chunk);
         if (a->extent[i].at <= place_of(a, chunk))
             return bytes;
     }
 }
 
-/* The chunk is parked from now on, or not any more. */
-static void flip(struct vs_arena *a, uint32_t chunk)
+/* The chunk at the slot, of an alias mapping or of its own, is PARKED from now on, or not any more. */
+static void set_parked(struct vs_arena *a, const struct extent *t, uint32_t slot, uint32_t chunk, bool parked)
 {
-    uint64_t bytes = bytes_in(a, chunk);
-    a->parked[chunk >> 6] ^= 1ull << (chunk & 63);
-    bool parked = is_parked(a, chunk);
+    bool aliased = slot >= a->primary_slots;
+    uint64_t bytes = aliased ? bytes_at(a, t, slot) : bytes_at_home(a, chunk);
+    if (aliased)
+        a->parked_by[chunk] = (uint16_t)(a->parked_by[chunk] + (parked ? 1 : -1));
+    else
+        a->parked[chunk >> 6] ^= 1ull << (chunk & 63);
     a->stats.parked += parked ? chunk_bytes(a) : -chunk_bytes(a);
     a->parked_live += parked ? bytes : -bytes;
     vs_reserved_changed(a);
@@ -70,15 +57,17 @@ static uint32_t chunk_at(const struct vs_arena *a, uint32_t slot)
     return vs_chunks_mapped_at(a, slot, 1).first;
 }
 
-/* The slots from SLOTS.first on whose chunks are parked. */
+/* Of the slots of a parked block those whose chunks it parked: but for its first and its last, in which
+ * others may lie, all are. */
 static struct run parked_part(const struct vs_arena *a, struct run slots)
 {
-    uint32_t end = slots.first + slots.count, from = slots.first, to;
-    while (from < end && !is_parked(a, chunk_at(a, from)))
-        from++;
-    for (to = from; to < end && is_parked(a, chunk_at(a, to));)
-        to++;
-    return (struct run){from, to - from};
+    if (slots.first >= a->primary_slots)
+        return slots;
+    if (slots.count && !is_parked_at_home(a, slots.first))
+        slots = (struct run){slots.first + 1, slots.count - 1};
+    if (slots.count && !is_parked_at_home(a, slots.first + slots.count - 1))
+        slots.count--;
+    return slots;
 }
 
 void vs_parked_free(struct vs_arena *a, const struct extent *t)
@@ -114,9 +103,10 @@ static bool is_queue(const struct vs_arena *a, uint32_t queue)
 static bool can_park(const struct vs_arena *a, const struct extent *t)
 {
     struct run slots = vs_block_slots(a, t);
-    bool can = !t->is_parked && !vs_slots_away(a, slots) && !vs_slots_parked(a, slots);
+    bool can = !t->is_parked && !vs_slots_away(a, slots);
     for (uint32_t i = 0; can && i < slots.count; i++)
-        can = is_lent(a, chunk_at(a, slots.first + i));
+        can = is_lent(a, chunk_at(a, slots.first + i)) &&
+              a->parked_by[chunk_at(a, slots.first + i)] < UINT16_MAX;
     return can;
 }
 
@@ -129,10 +119,10 @@ static void park(struct vs_arena *a, struct extent *t, uint32_t queue)
         vs_queue_begin(a, queue);
     vs_order_freed(a, queue, t->requested);
     for (uint32_t i = 0; i < slots.count; i++) {
-        uint32_t chunk = chunk_at(a, slots.first + i);
-        if (!vs_have_left(a, chunk, true))
+        uint32_t slot = slots.first + i, chunk = chunk_at(a, slot);
+        if (slot < a->primary_slots && !vs_have_left(a, chunk, true))
             continue;
-        flip(a, chunk);
+        set_parked(a, t, slot, chunk, true);
         vs_chunks_release(a, chunk, chunk + 1, users_of(queue), a->seq_now);
     }
 }
@@ -163,11 +153,13 @@ static int wait_for_chunks(struct vs_arena *a, struct run slots, uint32_t queue)
     return any ? vs_order_wait(a, queue, need) : 0;
 }
 
-static void take_back(struct vs_arena *a, struct run slots)
+static void take_back(struct vs_arena *a, const struct extent *t, struct run slots)
 {
     for (uint32_t i = 0; i < slots.count; i++) {
-        uint32_t chunk = chunk_at(a, slots.first + i);
-        flip(a, chunk);
+        uint32_t slot = slots.first + i, chunk = chunk_at(a, slot);
+        set_parked(a, t, slot, chunk, false);
+        if (slot >= a->primary_slots)
+            vs_alias_show(a, chunk);
         vs_chunks_claim(a, chunk, chunk + 1);
     }
     if (live_here(a) > a->wanted)
@@ -188,7 +180,7 @@ static int unpark(struct vs_arena *a, uint64_t address, uint32_t queue, struct v
     status = wait_for_chunks(a, slots, queue);
     if (status != 0)
         return status;
-    take_back(a, slots);
+    take_back(a, &a->extent[extent], slots);
     a->extent[extent].is_parked = false;
     *back = (struct vs_arena_run){0};
     if (slots.count)
@@ -207,4 +199,20 @@ int vs_arena_unpark(struct vs_arena *a, uint64_t address, uint32_t queue, struct
     }
     vs_leave(a);
     return status;
+}
+
+uint64_t vs_arena_taken(struct vs_arena *a, uint64_t address)
+{
+    uint64_t taken = UINT64_MAX;
+    if (!vs_enter(a))
+        return taken;
+    uint32_t extent = vs_left_at(a, address);
+    if (extent != NIL && a->extent[extent].is_parked) {
+        struct run slots = parked_part(a, vs_block_slots(a, &a->extent[extent]));
+        taken = 0;
+        for (uint32_t i = 0; i < slots.count; i++)
+            taken += a->used[chunk_at(a, slots.first + i)] ? chunk_bytes(a) : 0;
+    }
+    vs_leave(a);
+    return taken;
 }

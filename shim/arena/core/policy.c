@@ -190,7 +190,11 @@ static int serve(struct vs_arena *a, uint32_t queue, uint64_t size, bool small, 
         return serve_large(a, queue, size, effort, extent);
     if (RULE(SMALL_LAST) && small && effort != NORMAL && (*extent = fit(a, heap - 1, queue, size)) != NIL)
         return 0; /* better than none */
-    return grow(a, heap, queue, size, extent);
+    int status = grow(a, heap, queue, size, extent);
+    if (status == VS_BACKING_OUT_OF_MEMORY && small && effort == GIVEN_BACK && a->stats.parked)
+        status =
+            serve_large(a, queue, size, effort, extent); /* what is parked only alias mappings can have */
+    return status;
 }
 
 /* When the device has no more memory, the arena uses what is idle, then waits for all pending frees and tries

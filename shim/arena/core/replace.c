@@ -13,7 +13,9 @@
  *            before   heap |g: H|  ...  |n: I|     an alias mapping has g, where H is mapped
  *            after    heap |g: I|  ...  |n: H|     it has n, where H is mapped
  *
- * The chunks that come are parked and idle, until the caller takes them back.
+ * Where nothing else is idle and no more can be made, idle chunks of other parked blocks come, which need
+ * others then when they come back.  The chunks that come are parked and idle, until the caller takes them
+ * back.
  */
 #include "internal.h"
 
@@ -27,9 +29,9 @@ struct change {
 
 /* ---- which ---- */
 
-static bool is_taken(const struct vs_arena *a, uint32_t chunk)
+static bool is_taken(const struct vs_arena *a, uint32_t slot, uint32_t chunk)
 {
-    return is_parked(a, chunk) && a->used[chunk];
+    return a->used[chunk] && (slot >= a->primary_slots || is_parked_at_home(a, chunk));
 }
 
 /* The first of a parked block's chunks that another block is in, and those that follow it side by side, also
@@ -41,10 +43,10 @@ static struct mapping next_taken(const struct vs_arena *a, struct run slots)
     for (uint32_t slot = slots.first; slot < end; slot += r.count) {
         r = vs_chunks_mapped_at(a, slot, end - slot);
         uint32_t from = 0;
-        while (from < r.count && !is_taken(a, r.first + from))
+        while (from < r.count && !is_taken(a, slot, r.first + from))
             from++;
         uint32_t to = from;
-        while (to < r.count && is_taken(a, r.first + to))
+        while (to < r.count && is_taken(a, slot, r.first + to))
             to++;
         if (from < to)
             return (struct mapping){place_of(a, slot + from), r.first + from, to - from};
@@ -63,19 +65,23 @@ static bool has_alias(const struct vs_arena *a, uint32_t chunk, uint32_t alias)
     return has;
 }
 
-/* Whether the chunk, which is idle, can come into the place of one that the alias mapping (or none) has. */
-static bool can_come(const struct vs_arena *a, uint32_t chunk, uint32_t alias)
+/* Whether the chunk, which is idle, can come to the block with these SLOTS; PARKED: though others parked it.
+ */
+static bool can_come(const struct vs_arena *a, uint32_t chunk, struct run slots, uint32_t alias, bool parked)
 {
-    return is_lent(a, chunk) && !is_parked(a, chunk) && !has_alias(a, chunk, alias);
+    bool own = chunk >= slots.first && chunk < slots.first + slots.count;
+    return !own && is_lent(a, chunk) && (parked || !is_parked(a, chunk)) && !has_alias(a, chunk, alias);
 }
 
-/* The first that can, side by side, MOST at most; none: the count is 0. */
-static struct run first_to_come(struct vs_arena *a, uint32_t most, uint32_t alias)
+/* The first that can, side by side, MOST at most, and of one kind; none: the count is 0. */
+static struct run first_to_come(struct vs_arena *a, uint32_t most, struct run slots, uint32_t alias,
+                                bool parked)
 {
     for (struct run r = {0, 0}; (r = vs_chunks_next_idle(a, r.first + r.count, a->primary_slots)).count;)
         for (uint32_t g = r.first, end = r.first + r.count; g < end; g++) {
             uint32_t count = 0;
-            while (count < most && g + count < end && can_come(a, g + count, alias))
+            while (count < most && g + count < end && can_come(a, g + count, slots, alias, parked) &&
+                   is_parked_at_home(a, g + count) == is_parked_at_home(a, g))
                 count++;
             if (count)
                 return (struct run){g, count};
@@ -214,6 +220,17 @@ static int map_others(struct vs_arena *a, uint64_t place, const struct change *c
     return status;
 }
 
+/* Nothing is mapped where the chunks that were to come have their primary mappings. */
+static void lose_home(struct vs_arena *a, const struct change *c)
+{
+    if (is_parked_at_home(a, c->to)) {
+        give_up(a, place_of(a, c->to), c->count);
+        return;
+    }
+    vs_extent_change(a, c->to, c->count, EXTENT_FREE, VS_ARENA_ANY); /* hidden or not */
+    vs_supply_shut_off(a, c->to, c->count);
+}
+
 /* The chunks that come are mapped at their own place no more, and those that go are. */
 static int map_at_home(struct vs_arena *a, const struct change *c)
 {
@@ -227,10 +244,8 @@ static int map_at_home(struct vs_arena *a, const struct change *c)
         if (status != 0 && (unmap(a, place, c->count) != 0 || map(a, place, c->from, c->count) != 0))
             give_up(a, place, c->count);
     }
-    if (status != 0 && map(a, home, c->to, c->count) != 0) {
-        vs_extent_change(a, c->to, c->count, EXTENT_FREE, VS_ARENA_ANY); /* hidden or not */
-        vs_supply_shut_off(a, c->to, c->count);
-    }
+    if (status != 0 && map(a, home, c->to, c->count) != 0)
+        lose_home(a, c);
     return status;
 }
 
@@ -248,18 +263,20 @@ static int prepare_others(struct vs_arena *a, uint32_t alias, const struct chang
     return status;
 }
 
-static void flip_parked(struct vs_arena *a, uint32_t first, uint32_t count)
-{
-    for (uint32_t g = first; g < first + count; g++)
-        a->parked[g >> 6] ^= 1ull << (g & 63);
-}
-
 /* Chunks that parked blocks gave up stay hidden: were they free extents when they are idle, the next requests
  * would take those, and what is alive at the next unpark would lie elsewhere again. */
 static void hide_all(struct vs_arena *a, uint32_t first, uint32_t count)
 {
     for (uint32_t g = first; g < first + count; g++)
-        hide(a, g, true);
+        if (a->extent[vs_extent_at(a, place_of(a, g))].state == EXTENT_SHADOW)
+            hide(a, g, true);
+}
+
+/* Only alias mappings have them from now on. */
+static void shade(struct vs_arena *a, uint32_t first, uint32_t count)
+{
+    if (!is_parked_at_home(a, first)) /* as it is with all of them, or none */
+        vs_extent_change(a, first, count, EXTENT_SHADOW, VS_ARENA_ANY);
 }
 
 static int have_others(struct vs_arena *a, uint32_t extent, uint64_t place, const struct change *c)
@@ -276,10 +293,10 @@ static int have_others(struct vs_arena *a, uint32_t extent, uint64_t place, cons
     }
     vs_atoms_remove(a, c->from, c->from + c->count, alias);
     vs_atoms_add(a, c->to, c->to + c->count, alias);
-    flip_parked(a, c->from, c->count);
-    flip_parked(a, c->to, c->count);
+    for (uint32_t g = c->from, n = c->to; g < c->from + c->count; g++, n++)
+        a->parked_by[g]--, a->parked_by[n]++;
     hide_all(a, c->from, c->count);
-    vs_extent_change(a, c->to, c->count, EXTENT_SHADOW, VS_ARENA_ANY);
+    shade(a, c->to, c->count);
     a->stats.unmapped += c->count;
     return 0;
 }
@@ -303,7 +320,9 @@ static void exchange_numbers(struct vs_arena *a, const struct change *c)
 {
     for (uint32_t g = c->from, n = c->to; g < c->from + c->count; g++, n++) {
         uint64_t handle = a->handle[g];
+        uint16_t by = a->parked_by[g];
         a->handle[g] = a->handle[n], a->handle[n] = handle;
+        a->parked_by[g] = a->parked_by[n], a->parked_by[n] = by;
         a->used[g] = 0, a->used[n] = 1;
         vs_class_move(a, g, n);
     }
@@ -321,25 +340,33 @@ static int exchange(struct vs_arena *a, const struct change *c)
     if (status != 0)
         return status;
     exchange_numbers(a, c);
+    shade(a, c->to, c->count);
     hide_all(a, c->to, c->count);
-    vs_extent_change(a, c->to, c->count, EXTENT_SHADOW, VS_ARENA_ANY);
     a->stats.unmapped += 2ull * c->count;
     return 0;
 }
 
 /* ---- both ---- */
 
-static int replace(struct vs_arena *a, uint32_t extent, struct mapping m)
+/* What comes for the chunks of M: what is idle, else what is new, else what other parked blocks have. */
+static int find(struct vs_arena *a, uint32_t extent, struct mapping m, struct run slots, uint32_t alias,
+                struct run *come)
+{
+    uint32_t heap = a->extent[extent].queue == VS_ARENA_ANY ? 2 * VS_ARENA_ANY : SHARED;
+    *come = first_to_come(a, m.count, slots, alias, false);
+    int status = come->count ? 0 : vs_supply_more(a, heap, m.count);
+    if (!come->count)
+        *come = first_to_come(a, m.count, slots, alias, status != 0);
+    return come->count ? 0 : status;
+}
+
+static int replace(struct vs_arena *a, uint32_t extent, struct run slots, struct mapping m)
 {
     bool in_heap = a->extent[extent].state == EXTENT_USED;
-    uint32_t alias = in_heap ? NIL : a->extent[extent].alias;
-    uint32_t heap = a->extent[extent].queue == VS_ARENA_ANY ? 2 * VS_ARENA_ANY : SHARED;
-    struct run come = first_to_come(a, m.count, alias);
-    int status = come.count ? 0 : vs_supply_more(a, heap, m.count);
+    struct run come;
+    int status = find(a, extent, m, slots, in_heap ? NIL : a->extent[extent].alias, &come);
     if (status != 0)
         return status;
-    if (!come.count)
-        come = first_to_come(a, m.count, alias);
     /* who is alive in a chunk has waited for all that used it before, through whatever mapping */
     if (!are_complete(a, m.chunk, come.count) || (in_heap && !are_complete(a, come.first, come.count)))
         return VS_BACKING_NOT_READY;
@@ -356,6 +383,6 @@ int vs_replace_taken(struct vs_arena *a, uint32_t extent)
     if (next_taken(a, slots).count)
         vs_synchronize_poll(a, NIL);
     for (struct mapping m; status == 0 && (m = next_taken(a, slots)).count;)
-        status = replace(a, extent, m);
+        status = replace(a, extent, slots, m);
     return status;
 }

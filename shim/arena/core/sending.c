@@ -285,7 +285,7 @@ static int fetch(struct vs_arena *a, struct run slots)
     if (status != 0 || !count)
         return status;
     uint64_t chunks = count_mapped(a, 0, count), mapped = count_mapped(a, 0, a->mappings);
-    if (!vs_supply_has_room(a, (uint32_t)chunks))
+    if (!vs_supply_has_room(a, (uint32_t)chunks, 0))
         return VS_BACKING_OUT_OF_MEMORY;
     status = create(a, count);
     if (status == 0 && (status = map_list(a)) != 0)

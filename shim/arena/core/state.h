@@ -262,9 +262,10 @@ struct vs_arena {
     uint64_t *aliased; /* bits */
     uint32_t *watch;   /* the first of the alias mappings that watch it, + 1 */
     uint64_t *handle;
-    uint64_t *away;   /* bits */
-    uint64_t *parked; /* bits */
-    uint64_t *hidden; /* bits */
+    uint64_t *away;      /* bits */
+    uint64_t *parked;    /* bits: nothing lies where it has its primary mapping but parked blocks */
+    uint16_t *parked_by; /* parked blocks that have it through alias mappings */
+    uint64_t *hidden;    /* bits */
     uint32_t hiddens;
 
     struct atom *atom;
@@ -332,9 +333,14 @@ static inline bool is_away(const struct vs_arena *a, uint32_t chunk)
     return a->away[chunk >> 6] >> (chunk & 63) & 1;
 }
 
-static inline bool is_parked(const struct vs_arena *a, uint32_t chunk)
+static inline bool is_parked_at_home(const struct vs_arena *a, uint32_t chunk)
 {
     return a->parked[chunk >> 6] >> (chunk & 63) & 1;
+}
+
+static inline bool is_parked(const struct vs_arena *a, uint32_t chunk)
+{
+    return is_parked_at_home(a, chunk) || a->parked_by[chunk];
 }
 
 /* The heap shows no free extent there, though the chunk may be idle: only alias mappings have it. */

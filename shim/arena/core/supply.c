@@ -50,12 +50,20 @@ uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t queue,
  * the driver serves the request from that when the arena cannot. */
 #define WORTH_ASKING 8
 
-bool vs_supply_has_room(const struct vs_arena *a, uint32_t count)
+bool vs_supply_has_room(const struct vs_arena *a, uint32_t count, uint64_t headroom)
 {
     const struct vs_backing *b = &a->backing;
     uint64_t bytes;
-    return !RULE(ASK_ROOM) || count < WORTH_ASKING || !b->room || b->room(b->context, &bytes) != 0 ||
-           place_of(a, count) <= bytes;
+    return !RULE(ASK_ROOM) || (count < WORTH_ASKING && !headroom) || !b->room ||
+           b->room(b->context, &bytes) != 0 || place_of(a, count) + headroom <= bytes;
+}
+
+void vs_arena_headroom(struct vs_arena *a, uint64_t bytes)
+{
+    if (!vs_enter(a))
+        return;
+    a->config.headroom = bytes;
+    vs_leave(a);
 }
 
 /* Undoes a creation that failed.  Returns how many chunks stay mapped: all of them, if unmapping fails. */
@@ -164,7 +172,8 @@ void vs_supply_shut_off(struct vs_arena *a, uint32_t slot, uint32_t count)
 static int supply(struct vs_arena *a, uint32_t heap, uint32_t queue, struct spot spot)
 {
     uint32_t stuck = 0;
-    if (!spot.count || !vs_supply_has_room(a, spot.count) || vs_supply_window(a, heap) != 0 ||
+    uint64_t headroom = heap == SHARED || heap == VS_ARENA_ANY ? a->config.headroom : 0; /* large blocks */
+    if (!spot.count || !vs_supply_has_room(a, spot.count, headroom) || vs_supply_window(a, heap) != 0 ||
         vs_extents_reserve(a, a->stats.blocks + 1, a->live_aliases, a->primary_top + (uint64_t)spot.count) !=
             0)
         return VS_BACKING_OUT_OF_MEMORY;

@@ -12,7 +12,8 @@
 static bool can_go(const struct vs_arena *a, uint32_t chunk)
 {
     const struct extent *t;
-    if (a->used[chunk] || !vs_chunk_complete(a, chunk) || a->queue[primary_queue(a, chunk)].private)
+    if (a->used[chunk] || is_parked(a, chunk) || !vs_chunk_complete(a, chunk) ||
+        a->queue[primary_queue(a, chunk)].private)
         return false;
     t = &a->extent[vs_extent_at(a, place_of(a, chunk))];
     return t->state == EXTENT_FREE;

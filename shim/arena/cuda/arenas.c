@@ -9,6 +9,7 @@
 #include "core/options.h"
 #include "arena/away/away.h"
 #include "arena/away/park.h"
+#include "arena/away/spill.h"
 #include "arena/share/share.h"
 #include "serving.h"
 
@@ -51,7 +52,7 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     struct vs_arena_config config = {.trim_above = vs_options.arena_keep,
                                      .plain = !vs_options.arena_views,
                                      .no_stream_waits = !vs_options.arena_waits};
-    size_t total = 0;
+    size_t total = 0, left;
     if (!fill_calls(&s->cuda.call) || vs_drv_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         return CUDA_ERROR_NOT_SUPPORTED;
     s->cuda.context = context;
@@ -62,7 +63,10 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     vs_served_begin();
     vs_served_watch_exit();
     atomic_store_explicit(&vs_served_any, true, memory_order_relaxed); /* never taken back */
-    config.capacity = total;
+    s->total = config.capacity = total;
+    if (vs_spill_on() && s->cuda.call.cuMemGetInfo_v2(&left, &s->total) != CUDA_SUCCESS) /* under a limit */
+        s->total = total;
+    config.headroom = vs_spill_headroom(s->total);
     vs_served_look_at_pool(s);
     int status = (int)vs_backing_cuda_init(&s->cuda, &backing);
     if (status == 0)
@@ -142,9 +146,14 @@ static int alloc_once(struct vs_given *g, size_t size, uint64_t *address)
         return CUDA_ERROR_NOT_SUPPORTED;
     struct vs_arena *arena = vs_served_here(&s);
     CUcontext context = arena ? s->cuda.context : NULL;
-    int status = arena ? vs_arena_malloc(arena, VS_ARENA_ANY, size, address) : CUDA_ERROR_NOT_SUPPORTED;
+    int status = CUDA_ERROR_NOT_SUPPORTED;
+    unsigned tries = 0;
+    if (arena)
+        do
+            status = vs_arena_malloc(arena, VS_ARENA_ANY, size, address);
+        while (vs_park_retries(s, arena, status, size, &tries));
     if (arena && vs_park_is_on())
-        vs_park_malloc(s, arena);
+        vs_park_malloc(s, arena, status == 0 ? *address : 0, size, VS_PARK_NO_STREAM);
     if (arena)
         vs_served_note(g, s, arena);
     vs_served_out();

@@ -137,7 +137,12 @@ static bool is_served(const struct vs_served *s, CUmemoryPool pool)
 static int take(struct vs_served *s, struct vs_arena *arena, CUstream stream, size_t size, uint64_t *address)
 {
     uint32_t queue = vs_served_stream_queue(s, stream, true);
-    return vs_arena_malloc_as(arena, queue, VS_MALLOC_ORDERED, size, address);
+    unsigned tries = 0;
+    int status;
+    do
+        status = vs_arena_malloc_as(arena, queue, VS_MALLOC_ORDERED, size, address);
+    while (vs_park_retries(s, arena, status, size, &tries));
+    return status;
 }
 
 static int alloc_once(struct vs_given *g, size_t size, CUstream stream, CUmemoryPool pool, uint64_t *address)
@@ -152,7 +157,7 @@ static int alloc_once(struct vs_given *g, size_t size, CUstream stream, CUmemory
     if (arena && is_served(s, pool)) {
         status = take(s, arena, stream, size, address);
         if (vs_park_is_on())
-            vs_park_malloc(s, arena);
+            vs_park_malloc(s, arena, status == 0 ? *address : 0, size, stream);
         vs_served_note(g, s, arena);
     }
     vs_served_out();

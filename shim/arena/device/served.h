@@ -20,6 +20,7 @@ struct vs_served {
     _Atomic bool refused;             /* there can be none */
     bool ending;                      /* its context is gone, and somebody may be in the arena still */
     struct vs_backing_cuda cuda;
+    size_t total;           /* bytes of the device, or of the limit on it */
     _Atomic uint64_t peers; /* devices that have access, also before there is an arena */
 
     /* arena/cuda/holds.c */

@@ -110,6 +110,8 @@ static int from_arena(struct taken *t, struct vs_arena *arena, struct vs_torch_p
         vs_torch_count_retry(device);
         status = take(t->s, arena, pool, size, stream, &t->address);
     }
+    for (unsigned tries = 0; pool == NULL && vs_park_retries(t->s, arena, status, size, &tries);)
+        status = take(t->s, arena, pool, size, stream, &t->address);
     t->refused = status == CUDA_ERROR_OUT_OF_MEMORY;
     return status;
 }
@@ -134,7 +136,7 @@ static int allocate_once(uint64_t size, int device, CUstream stream, struct take
     bool entered = arena && vs_provided_enter(__builtin_frame_address(0));
     int status = arena ? from_arena(t, arena, pool, size, stream) : 0;
     if (arena && vs_park_is_on())
-        vs_park_malloc(t->s, arena);
+        vs_park_malloc(t->s, arena, pool == NULL && status == 0 ? t->address : 0, size, stream);
     if (arena) {
         t->reserved = vs_arena_reserved(arena);
         vs_served_note(&t->given, t->s, arena);

@@ -11,8 +11,8 @@ CUDA_INCLUDE=$(sed -n 's/^CUDA_INCLUDE_DIR:[A-Z]*=//p' "$BUILD/CMakeCache.txt")
 export CUDA_INCLUDE TEST_PYTHON=$python
 unset LD_LIBRARY_PATH
 
-for script in suspend park; do
-    SIMULATED=1 SUSPEND_SECONDS=1500 PARK_SECONDS=1500 timeout 1600 "$gpu/$script.sh" "$dir/tree" "$run/$script" >"$run/out" 2>"$run/err" ||
+for script in suspend park spill; do
+    SIMULATED=1 SUSPEND_SECONDS=1500 PARK_SECONDS=1500 SPILL_SECONDS=1500 timeout 1600 "$gpu/$script.sh" "$dir/tree" "$run/$script" >"$run/out" 2>"$run/err" ||
         fail "$script.sh: status $?: $(grep ^FAIL "$run/out" | head -n 3)"
     shown=$(grep -c '^PASS' "$run/out")
     [ "$shown" -ge "$([ $script = suspend ] && echo 41 || echo 4)" ] || fail "$script.sh shows $shown things"

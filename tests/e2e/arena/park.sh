@@ -52,6 +52,11 @@ for how in unknown freed suspends; do
 done
 parked 14 reaching
 account 'parking ended: work that does not say what it uses has brought all back'
+shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ACCESS=on SIMCUDA_CLOCK=work VRAMSCOPE_PARK=optimizer-state SIMCUDA_CAPACITY=600MiB)
+shimmed "$tests/prog_park" 11 outgrows # what cannot come back is an error of the call that needs it, and no wait for ever
+[ $status = 0 ] || fail "outgrows: status $status"
+grep -q 'park: work needs 8 MiB that are on the host, the device has no memory for them, and none was freed for 5 s: such calls get CUDA_ERROR_OUT_OF_MEMORY' "$run/err" ||
+    fail "outgrows: it is not said: $(cat "$run/err")"
 parked 9 unknown
 grep -qE 'park: nothing is parked so far: [0-9]+ launches in forward and backward did not say what they use' "$run/err" || fail "why nothing is parked is not said: $(cat "$run/err")"
 account 'nothing was parked: [0-9]+ launches in forward and backward did not say what they use'

@@ -13,8 +13,9 @@
  *      one          one state is freed while forward runs, and made anew; the states share chunks
  *      freed        the states are freed while forward runs, and made anew
  *      suspends     the program suspends itself in forward
- *      born         (in every step) nothing of this; states are made in the first optimizer, and used there
- * alone
+ *      born         (in every step) nothing of this; the first optimizer makes the states
+ *      outgrows     (in the eighth) backward takes all of the device: no state can come back to the optimizer
+ *                   before that is freed
  *
  * prog_park.c hold - works as a line each on its standard input says: "state" looks at states, "other" at
  * memory that is none, by kernels and copies; "drop" frees a state.
@@ -135,6 +136,32 @@ static void backward(int step)
     vramscope_range_pop();
 }
 
+/* Until no more is to be had. */
+static int take_all(CUdeviceptr *taken, int most)
+{
+    int n = 0;
+    while (n < most && cuMemAllocAsync(&taken[n], 2 * MIB, stream) == CUDA_SUCCESS)
+        n++;
+    return n;
+}
+
+static void outgrow(void)
+{
+    static CUdeviceptr taken[4096];
+    CUresult status = CUDA_SUCCESS;
+    vramscope_range_push("backward");
+    int n = take_all(taken, 4096);
+    launch(one, activation[0].at);
+    vramscope_range_pop();
+    vramscope_range_push("optimizer");
+    for (int i = 0; i < STATES && status == CUDA_SUCCESS; i++)
+        status = cuLaunchKernel(one, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&state[i].at}, NULL);
+    IS(status, CUDA_ERROR_OUT_OF_MEMORY);
+    while (n > 0)
+        OK(cuMemFreeAsync(taken[--n], stream));
+    vramscope_range_pop();
+}
+
 static void optimizer(int step)
 {
     vramscope_range_push("optimizer");
@@ -189,11 +216,14 @@ int main(int argc, char **argv)
     for (int step = 1; step <= steps; step++) {
         if (step == steps - 1)
             least_left = SIZE_MAX;
-        bool once = argc > 2 && (!strcmp(argv[2], "late") || !strcmp(argv[2], "one"));
+        bool once =
+            argc > 2 && (!strcmp(argv[2], "late") || !strcmp(argv[2], "one") || !strcmp(argv[2], "outgrows"));
         bool late = argc > 2 && !strcmp(argv[2], "reaching");
         bool now = argc > 2 && !born && (once ? step == 8 : late ? step >= 8 : step % 3 == 0);
         forward(step, now ? argv[2] : NULL);
         backward(step);
+        if (now && !strcmp(argv[2], "outgrows"))
+            outgrow();
         optimizer(step);
         if (!born)
             look(&state[1]); /* between two phases */

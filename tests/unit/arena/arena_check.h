@@ -4,13 +4,13 @@
 
 #include "arena_kit.h"
 
-/* In chunks that are parked lie only parked blocks.  Marks those of a heap that others have. */
+/* Where a chunk is parked that has its primary mapping there lie only parked blocks. */
 static void check_parked(const struct vs_arena *a, const struct extent *t)
 {
     KIT_CHECK(!t->is_parked || (t->has_left && t->pins == 1));
     for (uint32_t g = slot_of(a, t->at); g <= slot_of(a, t->at + t->size - 1); g++)
-        if (is_parked(a, g))
-            KIT_CHECK((t->state == EXTENT_USED && t->is_parked) || t->state == EXTENT_SHADOW);
+        if (is_parked_at_home(a, g))
+            KIT_CHECK(t->state == EXTENT_USED && t->is_parked);
 }
 
 /* In chunks that are away lie only blocks that left, if the arena is open. */
@@ -54,7 +54,7 @@ static void check_heap(struct vs_arena *a, uint32_t heap, uint8_t *by_extent)
         check_parked(a, t);
         if (t->state == EXTENT_USED)
             for (uint32_t g = slot_of(a, t->at); g <= slot_of(a, t->at + t->size - 1); g++)
-                by_extent[g] = !is_parked(a, g);
+                by_extent[g] = !is_parked_at_home(a, g);
         if (t->state == EXTENT_FREE && t->at % chunk_bytes(a)) /* partly in another extent */
             by_extent[whole_first - 1] = 1;
         if (t->state == EXTENT_FREE && (t->at + t->size) % chunk_bytes(a))
@@ -66,7 +66,7 @@ static void check_heap(struct vs_arena *a, uint32_t heap, uint8_t *by_extent)
             if (t->state == EXTENT_FREE && a->users[g] && a->queues > 1)
                 KIT_CHECK(a->seq[g] <= t->seq);
             if (t->state == EXTENT_SHADOW)
-                KIT_CHECK(is_parked(a, g) ? vs_parked_alias(a, g) != NIL : a->used[g] || is_hidden(a, g));
+                KIT_CHECK(a->parked_by[g] || a->used[g] || is_hidden(a, g));
         }
     }
     KIT_CHECK(h->top == 0 || end == place_of(a, h->first));
@@ -139,7 +139,8 @@ static void check_list(const struct vs_arena *a)
 }
 
 /* Returns how many of its chunks are away. */
-static uint32_t check_alias(const struct vs_arena *a, uint32_t alias, uint8_t *by_extent, uint32_t *shown)
+static uint32_t check_alias(const struct vs_arena *a, uint32_t alias, uint8_t *by_extent, uint32_t *shown,
+                            uint16_t *parked_by)
 {
     const struct alias *v = &a->alias[alias];
     const struct alias_class *c = &a->class[v->class];
@@ -151,8 +152,8 @@ static uint32_t check_alias(const struct vs_arena *a, uint32_t alias, uint8_t *b
             KIT_CHECK(a->used[g] != ABSENT && atom_has(a, g, alias));
             shown[g]++;
             away += is_away(a, g);
-            if (at < v->claimed && is_parked(a, g) && a->extent[v->extent].is_parked) {
-                KIT_CHECK(vs_parked_alias(a, g) == alias); /* of one block alone */
+            if (at < v->claimed && a->extent[v->extent].is_parked) {
+                parked_by[g]++;
                 continue;
             }
             if (at < v->claimed) {
@@ -235,7 +236,7 @@ static uint64_t parked_live(const struct vs_arena *a)
         if (!t || !t->is_parked || t->doomed)
             continue;
         for (uint64_t at = t->at; at < t->at + rounded(t->requested); at += VS_ARENA_UNIT)
-            bytes += is_parked(a, vs_chunks_mapped_at(a, slot_of(a, at), 1).first) ? VS_ARENA_UNIT : 0;
+            bytes += t->state == EXTENT_ALIAS || is_parked_at_home(a, slot_of(a, at)) ? VS_ARENA_UNIT : 0;
     }
     return bytes;
 }
@@ -243,6 +244,7 @@ static uint64_t parked_live(const struct vs_arena *a)
 static void arena_check(struct vs_arena *a)
 {
     uint8_t *by_extent = calloc(a->primary_slots, 1);
+    uint16_t *parked_by = calloc(a->primary_slots, sizeof *parked_by);
     uint32_t *shown = calloc(a->primary_slots, sizeof *shown), aliases = 0;
     uint64_t chunks = 0, idle = 0, mapped = 0, away = 0, away_mapped = 0, parked = 0, hidden = 0;
     for (uint32_t h = 0; h <= HEAPS; h++) {
@@ -251,7 +253,7 @@ static void arena_check(struct vs_arena *a)
     }
     for (uint32_t v = 0; v < a->aliases; v++)
         if (a->alias[v].count) {
-            away_mapped += check_alias(a, v, by_extent, shown);
+            away_mapped += check_alias(a, v, by_extent, shown, parked_by);
             mapped += a->alias[v].count;
             aliases++;
         }
@@ -266,7 +268,8 @@ static void arena_check(struct vs_arena *a)
             KIT_CHECK(!is_away(a, g) || a->used[g] == 1 || (a->used[g] == 0 && a->gate.closed));
             away += is_away(a, g);
             KIT_CHECK(!is_parked(a, g) || (a->used[g] != ABSENT && !is_away(a, g)));
-            parked += is_parked(a, g);
+            KIT_CHECK(a->parked_by[g] == parked_by[g]);
+            parked += (uint64_t)is_parked_at_home(a, g) + parked_by[g];
             hidden += is_hidden(a, g);
             KIT_CHECK(!is_hidden(a, g) || a->used[g] != ABSENT);
         }
@@ -279,6 +282,7 @@ static void arena_check(struct vs_arena *a)
     check_watchers(a);
     check_searches(a);
     free(by_extent);
+    free(parked_by);
     free(shown);
 }
 

@@ -352,7 +352,8 @@ static inline bool kit_is_parked(const struct kit *k, uint64_t address)
 {
     uint64_t place = 0;
     KIT_CHECK(vs_place_at(k->arena, address, &place));
-    return is_parked(k->arena, kit_chunk(k, address)) &&
+    return (slot_of(k->arena, place) >= k->arena->primary_slots ||
+            is_parked_at_home(k->arena, kit_chunk(k, address))) &&
            k->arena->extent[vs_extent_at(k->arena, place)].is_parked;
 }
 

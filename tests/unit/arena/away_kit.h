@@ -134,7 +134,10 @@ static inline int kit_change_block(struct kit *k, uint64_t address,
                                    int (*how)(struct kit *, struct vs_arena_run))
 {
     struct vs_arena_run run;
-    return vs_arena_block_runs(k->arena, address, &run, 1) ? how(k, run) : 0;
+    bool can = vs_arena_block_runs(k->arena, address, &run, 1) == 1;
+    for (uint64_t at = run.address; can && how == kit_send && at < run.address + run.size; at += KIT_CHUNK)
+        can = !is_parked(k->arena, kit_chunk(k, at)); /* by others */
+    return can ? how(k, run) : 0;
 }
 
 #endif

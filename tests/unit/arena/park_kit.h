@@ -51,7 +51,7 @@ static inline bool kit_can_park(const struct kit *k, uint64_t address, uint64_t 
     bool can = true;
     for (uint64_t at = address; at < address + kit_rounded(size); at += VS_ARENA_UNIT) {
         uint32_t chunk = kit_chunk(k, at);
-        can = can && !is_away(k->arena, chunk) && !is_parked(k->arena, chunk) && is_lent(k->arena, chunk);
+        can = can && !is_away(k->arena, chunk) && is_lent(k->arena, chunk);
     }
     return can;
 }

@@ -314,7 +314,6 @@ TEST(what_cannot_be_parked_is_refused)
     assert_int_equal(vs_arena_return(k.arena, block), VS_BACKING_INVALID);
     assert_int_equal(vs_arena_block_runs(k.arena, block, &run, 1), 0);
     assert_int_equal(vs_arena_send(k.arena, (struct vs_arena_run){block, G}), VS_BACKING_INVALID);
-    assert_int_equal(vs_arena_fetch(k.arena, (struct vs_arena_run){block, G}), VS_BACKING_INVALID);
     assert_int_equal(vs_arena_close(k.arena), VS_BACKING_INVALID);
     assert_int_equal(vs_arena_unpark(k.arena, block, 17, &back), VS_BACKING_INVALID);
     assert_int_equal(vs_arena_pin(k.arena, block), VS_BACKING_INVALID);
@@ -322,20 +321,85 @@ TEST(what_cannot_be_parked_is_refused)
     done();
 }
 
-TEST(a_block_that_lies_in_parked_chunks_stays_here)
+/* The second lies in the first one's chunks, the third in the second one's. */
+TEST(blocks_that_lie_in_parked_chunks_are_parked_as_well_and_all_come_back)
+{
+    begin_park(12, NULL);
+    uint64_t first = take_one(4 * G);
+    park(first, 4 * G);
+    uint64_t second = take_one(4 * G);
+    park(second, 4 * G);
+    uint64_t third = take_one(4 * G);
+    park(third, 4 * G);
+    assert_int_equal(stats().reserved, 4 * G);
+    assert_int_equal(stats().parked, 12 * G);
+    assert_int_equal(stats().idle, 4 * G);
+    unpark(first);
+    unpark(third);
+    unpark(second);
+    assert_int_equal(stats().parked, 0);
+    assert_true(has(first, 4 * G, 0) && has(second, 4 * G, 1) && has(third, 4 * G, 2));
+    assert_int_equal(stats().reserved, 12 * G);
+    done();
+}
+
+TEST(a_block_in_parked_chunks_does_not_go_away_for_good)
 {
     begin_park(32, NULL);
-    struct vs_arena_run run;
     uint64_t block = take_one(4 * G);
     park(block, 4 * G);
     uint64_t other = take_one(4 * G);
     assert_int_equal(vs_arena_leave(k.arena, other, 4 * G), 0);
-    assert_int_equal(vs_arena_block_runs(k.arena, other, &run, 1), 0);
-    assert_int_equal(vs_arena_park(k.arena, other, copy), VS_BACKING_INVALID);
     assert_int_equal(vs_arena_send(k.arena, (struct vs_arena_run){other, 4 * G}), VS_BACKING_INVALID);
     assert_int_equal(vs_arena_return(k.arena, other), 0);
     give_own(other, 4 * G, 1, one);
     unpark(block);
+    done();
+}
+
+TEST(a_small_block_has_a_parked_chunk_where_nothing_else_is_left)
+{
+    begin_park(4, NULL);
+    uint64_t block = take_one(4 * G), small;
+    assert_int_equal(vs_arena_malloc(k.arena, one, 512, &small), VS_BACKING_OUT_OF_MEMORY);
+    park(block, 4 * G);
+    small = take_one(512);
+    assert_int_equal(stats().idle, 3 * G);
+    give_own(small, 512, 1, one);
+    unpark(block);
+    assert_true(has(block, 4 * G, 0));
+    done();
+}
+
+TEST(large_blocks_leave_the_headroom_to_small_ones)
+{
+    uint64_t address;
+    begin_park(8, &(struct vs_arena_config){.headroom = 3 * G});
+    take(one, 5 * G);
+    assert_int_equal(vs_arena_malloc(k.arena, one, 2 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    take(one, 512);
+    vs_arena_headroom(k.arena, 0);
+    take(one, 2 * G);
+    done();
+}
+
+/* What lies at home is freed while a block in an alias mapping has the chunk parked: others come there. */
+TEST(a_chunk_that_is_parked_in_an_alias_mapping_serves_its_heap)
+{
+    begin_park(12, NULL);
+    uint64_t home = take_one(4 * G);
+    park(home, 4 * G);
+    uint64_t aliased = take_one(4 * G);
+    park(aliased, 4 * G);
+    unpark(home);
+    give_own(home, 4 * G, 0, one);
+    uint64_t other = take_one(4 * G);
+    assert_int_equal(stats().reserved, 4 * G);
+    unpark(aliased);
+    assert_true(has(aliased, 4 * G, 1) && has(other, 4 * G, 2));
+    give_own(aliased, 4 * G, 1, one);
+    give_own(other, 4 * G, 2, one);
+    assert_int_equal(stats().idle, 8 * G);
     done();
 }
 

@@ -145,6 +145,68 @@ TEST(alias_mappings_of_replaced_chunks_serve_on)
     done();
 }
 
+/* ---- nothing is idle but what other parked blocks have, and the device has no more ---- */
+
+static void both_come_back_and_go(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size, uint64_t other,
+                                  uint64_t other_size)
+{
+    park(b, b_size);
+    unpark_beside(a, a_size, other, other_size, 2);
+    assert_int_equal(kit_unpark(&k, b, copy, 1 << 1), VS_BACKING_OUT_OF_MEMORY); /* its chunks were given */
+    give_own(other, other_size, 2, one);
+    unpark(b);
+    assert_true(has(a, a_size, 0) && has(b, b_size, 1));
+    give_own(a, a_size, 0, one);
+    give_own(b, b_size, 1, one);
+    assert_int_equal(stats().idle, a_size + b_size);
+    assert_int_equal(stats().parked, 0);
+}
+
+TEST(two_blocks_in_heaps_exchange_chunks)
+{
+    begin_park(8, NULL);
+    uint64_t a = take_one(4 * G), b = take_one(4 * G);
+    park(a, 4 * G);
+    uint64_t other = take_one(4 * G);
+    both_come_back_and_go(a, 4 * G, b, 4 * G, other, 4 * G);
+    done();
+}
+
+TEST(a_block_in_an_alias_mapping_gets_chunks_of_one_in_a_heap)
+{
+    begin_park(24, NULL);
+    uint64_t a = take_in_alias(8 * G), b = take_one(4 * G);
+    take(one, 4 * G);
+    park(a, 8 * G);
+    uint64_t other = take_one(4 * G);
+    both_come_back_and_go(a, 8 * G, b, 4 * G, other, 4 * G);
+    done();
+}
+
+TEST(a_block_in_a_heap_gets_chunks_of_one_in_an_alias_mapping)
+{
+    begin_park(24, NULL);
+    uint64_t a = take_one(4 * G), b = take_in_alias(8 * G);
+    take(one, 4 * G);
+    park(a, 4 * G);
+    uint64_t other = take_one(4 * G);
+    both_come_back_and_go(a, 4 * G, b, 8 * G, other, 4 * G);
+    done();
+}
+
+TEST(two_blocks_in_alias_mappings_exchange_chunks)
+{
+    begin_park(48, NULL);
+    uint64_t more[32];
+    make_gaps(one, G, 32, more);
+    uint64_t a = take_one(8 * G), b = take_one(8 * G);
+    take(one, 16 * G);
+    park(a, 8 * G);
+    uint64_t other = take_one(8 * G);
+    both_come_back_and_go(a, 8 * G, b, 8 * G, other, 8 * G);
+    done();
+}
+
 TEST(a_chunk_of_two_parked_blocks_is_replaced_for_both)
 {
     begin_park(32, NULL);

@@ -397,6 +397,45 @@ TEST(threads_without_a_place_of_their_own_are_counted, opened, NULL)
     assert_true(vs_gate_close(LONG_NS));
 }
 
+/* ---- what is looked at ---- */
+
+static void *looks(void *work)
+{
+    assert_false(vs_gate_enter());
+    vs_gate_enter_anyway();
+    vs_gate_look((uintptr_t)work);
+    vs_gate_look((uintptr_t)work + 3);
+    vs_gate_decide(true);
+    assert_true(vs_gate_enter()); /* a call inside it */
+    vs_gate_leave();
+    atomic_store(&stage, INSIDE);
+    await(&stage, MAY_LEAVE);
+    vs_gate_leave();
+    atomic_store(&stage, LEFT);
+    return NULL;
+}
+
+TEST(the_oldest_work_that_is_looked_at_is_known_until_it_is_given, opened, NULL)
+{
+    pthread_t thread;
+    vs_gate_set(VS_GATE_CHECKED);
+    vs_gate_look(7); /* not inside */
+    assert_true(vs_gate_looking() == UINT64_MAX);
+    start(&thread, looks, (void *)5);
+    await(&stage, INSIDE);
+    assert_int_equal(vs_gate_looking(), 5);
+    vs_gate_enter_anyway();
+    assert_int_equal(vs_gate_looking(), 5);
+    vs_gate_look(3);
+    assert_int_equal(vs_gate_looking(), 3);
+    vs_gate_decide(false);
+    assert_int_equal(vs_gate_looking(), 5);
+    atomic_store(&stage, MAY_LEAVE);
+    await(&stage, LEFT);
+    assert_true(vs_gate_looking() == UINT64_MAX);
+    pthread_join(thread, NULL);
+}
+
 /* test_gate bench: what an open gate costs, in ns. */
 static int bench(void)
 {

@@ -54,6 +54,7 @@ static struct {
     bool away;           /* whatever is asked about */
     uint64_t away_block; /* or what begins here */
     bool lost;           /* what is away does not come back */
+    bool lacks;          /* the device has no memory for what comes back */
     bool closing;        /* somebody begins to close the gate while operands are looked at */
     int asked;
     uint64_t address[16], size[16];
@@ -69,6 +70,11 @@ void vs_away_work(CUstream stream) {}
 bool vs_away_unknown(void)
 {
     return true;
+}
+
+bool vs_away_lacks(void)
+{
+    return mover.lacks;
 }
 
 bool vs_away_touches(uint64_t address, uint64_t size)
@@ -292,6 +298,24 @@ TEST(who_begins_to_close_waits_for_a_call_that_is_being_looked_at)
         mover.closing = true;
         make(r, true);
         expect(r, 0, is_unseen(r));
+    }
+}
+
+TEST(what_the_device_has_no_memory_for_is_not_made)
+{
+    EACH_GATED(r)
+    {
+        begin(VS_GATE_CHECKED);
+        mover.lacks = true;
+        mover.under_way = r->api;
+        errno = 77;
+        assert_int_equal(r->call(true), CUDA_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(calls[r->api], 0);
+        assert_int_equal(errno, 77);
+        assert_int_equal(atomic_load(&vs_presence_mine->giving), 0);
+        begin(VS_GATE_OPEN);
+        mover.lacks = true; /* of an earlier one */
+        make(r, true);
     }
 }
 

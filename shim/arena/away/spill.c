@@ -1,0 +1,225 @@
+/*
+ * spill.c - see spill.h.
+ *
+ * What may come back early is what lay idle all the time through the last requests: the least of two windows.
+ * In forward that is next to nothing, in backward it grows.
+ */
+#include "spill.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/options.h"
+#include "gate.h"
+#include "host.h"
+#include "park_copy.h"
+#include "store.h"
+
+#define EVERY    4u /* requests between two looks, and one more for so many blocks: */
+#define BLOCKS   256u
+#define WINDOW   4u  /* looks */
+#define HEADROOM 64u /* this part of the device is left to small blocks and the driver */
+#define MOST     (1ull << 30)
+#define AT_ONCE  1024u /* this part of the device goes at least */
+#define LAST     UINT_MAX
+
+bool vs_spill_on(void)
+{
+    static _Atomic int known; /* 1 no, 2 yes; each thread would find the same */
+    uint64_t bytes = UINT64_MAX;
+    int how = atomic_load_explicit(&known, memory_order_relaxed);
+    if (how != 0)
+        return how == 2;
+    bool on = *vs_options.spill != 0 && strcmp(vs_options.spill, "off") != 0;
+    if (on && strcmp(vs_options.spill, "on") != 0)
+        on = vs_option_bytes(vs_options.spill, &bytes) && bytes != 0;
+    if (on)
+        vs_store_limit(bytes);
+    atomic_store_explicit(&known, on ? 2 : 1, memory_order_relaxed);
+    return on;
+}
+
+/* ---- out ---- */
+
+static struct window {
+    uint32_t requests, looks;
+    uint64_t least, before; /* idle: in this window, in the last one */
+} windows[VS_SERVED_DEVICES];
+static uint32_t turn; /* to send some, or to have some back */
+
+static uint64_t idle(struct vs_arena *arena)
+{
+    struct vs_arena_stats stats;
+    vs_arena_stats(arena, &stats);
+    return stats.idle;
+}
+
+static void say_first(uint64_t bytes, uint64_t need)
+{
+    static bool said;
+    char went[32], lacked[32];
+    vs_host_amount(went, (double)bytes);
+    vs_host_amount(lacked, (double)need);
+    if (!said)
+        vs_log("spill: the device is full and lacks %s, where the job would have run out of memory: %s that "
+               "lay idle "
+               "went to the host (%.1f s to lock its memory), and so on from here; vramscope report has the "
+               "account",
+               lacked, went, (double)vs_store_ns() / 1e9);
+    said = true;
+}
+
+static void say_cannot(void)
+{
+    static bool said;
+    if (!said)
+        vs_log("spill: nothing can go to the host: the driver is older than CUDA 12.5, or the arena has no "
+               "queue left "
+               "for the copies");
+    said = true;
+}
+
+/* Blocks of S go until BYTES more lie idle, a little more at once than has to be.  False: none went. */
+static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, uint64_t now)
+{
+    uint64_t oldest = vs_gate_looking(), before = idle(arena), lies = before, gone = 0;
+    bool can = vs_park_copies(s, arena);
+    if (!can)
+        say_cannot();
+    if (oldest == 0 || !can || !vs_park_fence(s))
+        return false;
+    turn++;
+    uint64_t want = before + (bytes > s->total / AT_ONCE ? bytes : s->total / AT_ONCE);
+    while (lies < want) {
+        struct vs_watched *w = vs_forecast_choose(vs_watched, (size_t)(vs_watched_end - vs_watched), s,
+                                                  want - lies, oldest, now, turn);
+        if (w == NULL)
+            break;
+        w->tries = turn;
+        if (!vs_park_out(w))
+            continue;
+        gone += w->size;
+        w->undone = w->early;
+        w->early = false;
+        lies = idle(arena);
+    }
+    windows[s - vs_served].least = 0;
+    if (gone != 0)
+        say_first(gone, bytes);
+    return gone != 0;
+}
+
+bool vs_spill_for(const struct vs_watched *w, uint64_t now)
+{
+    uint64_t taken = vs_arena_taken(w->arena, w->address);
+    return w->parked && taken != 0 && taken != UINT64_MAX && send(w->s, w->arena, taken, now);
+}
+
+bool vs_spill_before(const struct vs_watched *w, uint64_t now)
+{
+    uint64_t taken = w->parked ? vs_arena_taken(w->arena, w->address) : 0,
+             lies = taken != 0 ? idle(w->arena) : 0;
+    return taken > lies && taken != UINT64_MAX && send(w->s, w->arena, taken - lies, now);
+}
+
+uint64_t vs_spill_headroom(uint64_t total)
+{
+    uint64_t part = total / HEADROOM < MOST ? total / HEADROOM : MOST;
+    return vs_spill_on() ? part : 0;
+}
+
+/* What nobody needs comes back for nothing where nobody is alive in its chunks. */
+static bool settle(struct vs_served *s)
+{
+    bool any = false;
+    if (vs_park_freed == 0)
+        return false;
+    VS_WATCHED_EACH(w)
+    if (w->freed && w->s == s && vs_arena_taken(w->arena, w->address) == 0 && vs_park_in(w)) {
+        vs_park_forget(w);
+        any = true;
+    }
+    return any;
+}
+
+/* Whether a block could go if it was not for work that other threads look at. */
+static bool some_are_looked_at(const struct vs_served *s)
+{
+    bool any = false;
+    if (vs_gate_looking() != UINT64_MAX)
+        VS_WATCHED_EACH(w)
+    any = any || (w->s == s && !w->parked && w->tries != turn);
+    return any;
+}
+
+enum vs_spill_answer vs_spill_refused(struct vs_served *s, struct vs_arena *arena, uint64_t size,
+                                      uint64_t now, unsigned *tries)
+{
+    uint64_t chunk = s->cuda.chunk, need = (size + chunk - 1) & ~(chunk - 1), lies = idle(arena);
+    vs_arena_headroom(arena, vs_spill_headroom(s->total));
+    if (*tries == LAST)
+        return VS_SPILL_NO;
+    if (++*tries == 1 && settle(s))
+        return VS_SPILL_AGAIN;
+    if (send(s, arena, *tries <= 2 && lies < need ? need - lies : need, now))
+        return VS_SPILL_AGAIN;
+    if (*tries < VS_SPILL_HURRY && some_are_looked_at(s))
+        return VS_SPILL_LATER;
+    vs_arena_headroom(arena, 0);
+    *tries = LAST;
+    return VS_SPILL_AGAIN;
+}
+
+/* ---- back before it is needed ---- */
+
+static uint64_t lay_idle(struct window *v, uint64_t now)
+{
+    if (v->looks++ % WINDOW == 0) {
+        v->before = v->least;
+        v->least = now;
+    }
+    v->least = now < v->least ? now : v->least;
+    return v->least < v->before ? v->least : v->before;
+}
+
+/* Of what can come back early the block that is needed first, of ROOM bytes at most. */
+static struct vs_watched *needed_first(const struct vs_served *s, uint64_t room, uint64_t now)
+{
+    struct vs_watched *first = NULL;
+    uint64_t least = UINT64_MAX;
+    VS_WATCHED_EACH(w)
+    {
+        bool known,
+            may = w->parked && !w->freed && !w->undone && w->s == s && w->size <= room && w->tries != turn;
+        uint64_t next = may ? vs_forecast_next(&w->forecast, now, &known) : UINT64_MAX;
+        if (next < least && known) {
+            least = next;
+            first = w;
+        }
+    }
+    return first;
+}
+
+void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
+{
+    struct window *v = &windows[s - vs_served];
+    if (++v->requests < EVERY + (uint64_t)(vs_watched_end - vs_watched) / BLOCKS)
+        return;
+    v->requests = 0;
+    vs_park_look(s);
+    if (vs_park_parked == 0)
+        return;
+    uint64_t room = lay_idle(v, idle(arena)), left = vs_spill_headroom(s->total);
+    room = room > left ? room - left : 0;
+    turn++;
+    for (struct vs_watched *w; room != 0 && (w = needed_first(s, room, now)) != NULL;) {
+        w->tries = turn;
+        w->early = vs_arena_taken(w->arena, w->address) == 0 && vs_park_in(w);
+        room -= w->early ? w->size : 0;
+    }
+    if (vs_park_freed != 0 && vs_park_is_idle(s))
+        settle(s);
+}

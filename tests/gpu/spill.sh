@@ -1,0 +1,34 @@
+#!/bin/bash
+# spill.sh TREE OUT - `vramscope run --spill`: jobs that need 1.1 to 1.3 times what a limit leaves them run to their end, with losses equal to the bit; what
+# a step takes beside the same job where it fits. A twin in managed memory (cuMemAllocManaged), to hold the times against, is left out: on the machines that
+# these scripts run on a program with more managed memory than the card has free can hang the GPU.
+#
+# Parts: spill.py; SPILL_PARTS: these alone. SIMULATED=1: on TREE's simulated driver with TEST_PYTHON, small. Else it needs a GPU of 80 GiB that nobody else
+# uses, and 40 GiB of the host's memory; 9 minutes. Ends with "N passed, N failed".
+. "$(dirname "$0")/gpu.bash"
+[ -n "${SIMULATED:-}" ] || need
+export SIMULATED=${SIMULATED:-} PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$tree/share/vramscope/examples:$tree/share/vramscope/python
+unset LD_PRELOAD PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
+until=$((SECONDS + ${SPILL_SECONDS:-540}))
+
+# part NAME SECONDS: no run of its begins after them; its lines as they come
+part() {
+    local status log=$work/$1.log most=$((until - SECONDS))
+    echo "--- $1 ($SECONDS s)"
+    [ $most -gt 30 ] || { fail "$1: there is no time left" && return; }
+    timeout -k 5 $most "$python" "$here/spill.py" "$1" "$tree" "$work" "$2" 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
+    passed=$((passed + $(grep -c '^PASS' "$log"))) failed=$((failed + $(grep -c '^FAIL' "$log"))) skipped=$((skipped + $(grep -c '^SKIP' "$log")))
+    [ "$status" -le 1 ] || fail "$1: status $status"
+    grep -q '^PASS\|^FAIL\|^SKIP' "$log" || fail "$1 shows nothing"
+    find "$work" -name '*.log' -printf '%P\n' -o -name '*.stderr' -printf '%P\n' | tar -C "$work" -czf "$out/spill.tgz" -T -
+    rm -f "$work"/*.db
+}
+for name in ${SPILL_PARTS:-llama layers vit}; do
+    case $name in
+    llama) part llama 200 ;;
+    *) part "$name" 90 ;;
+    esac
+done
+echo "took $SECONDS s"
+counted
