@@ -232,18 +232,6 @@ bool vs_gate_close(uint64_t timeout_ns)
     return closed;
 }
 
-bool vs_gate_alone(void)
-{
-    struct vs_presence *place;
-    int saved = errno;
-    vs_barrier_prepare();
-    bool alone = vs_barrier_seldom();
-    for (unsigned i = 0; alone && (place = vs_presence_at(i)) != NULL; i++)
-        alone = (place == vs_presence_mine && !place->shared) || has_left(place) || ended_inside(place);
-    errno = saved;
-    return alone;
-}
-
 /* ---- what is looked at ---- */
 
 void vs_gate_look(uint64_t work)

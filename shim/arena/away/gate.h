@@ -54,10 +54,6 @@ static inline void vs_gate_enter_at_rest(void)
  */
 uint32_t vs_gate_turn(void);
 void vs_gate_wait_turn(uint32_t turn);
-/* Whether no other thread is inside.  By a thread that is, at a gate that is not open: who enters later looks
- * at what his call touches after this. */
-bool vs_gate_alone(void);
-
 /* The calling thread, which is inside, looks at the operands of WORK.  The oldest that any thread looked at
  * and has not given yet; 0: nobody knows, UINT64_MAX: there is none.  Under one lock of the callers'. */
 void vs_gate_look(uint64_t work);

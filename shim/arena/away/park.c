@@ -193,7 +193,7 @@ static bool fences(void)
 /* What a thread has looked at and not given yet must not go: then the next work tries again. */
 static void all_out(void)
 {
-    owed = vs_plan.on && !(vs_gate_alone() && fences());
+    owed = vs_plan.on && !(vs_gate_looking() == UINT64_MAX && fences());
     if (!vs_plan.on || owed)
         return;
     VS_WATCHED_EACH(w)
