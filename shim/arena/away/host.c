@@ -158,8 +158,9 @@ static CUresult lock_some(struct vs_host_store *h, uint64_t most, bool *room)
         return CUDA_ERROR_NOT_SUPPORTED;
     /* all of the rest where the machine does not grow: others, as a job's other ranks, have had it since */
     *room = h->locked % AT_ONCE == 0 && has_room(h, grows() ? some : rest);
+    bool usable = *room && mprotect(h->base + h->locked, some, PROT_READ | PROT_WRITE) == 0;
     CUresult status =
-        *room ? lock(h->base + h->locked, some, CU_MEMHOSTREGISTER_PORTABLE) : CUDA_ERROR_OUT_OF_MEMORY;
+        usable ? lock(h->base + h->locked, some, CU_MEMHOSTREGISTER_PORTABLE) : CUDA_ERROR_OUT_OF_MEMORY;
     h->locked += status == CUDA_SUCCESS ? some : 0;
     return status;
 }
@@ -185,15 +186,18 @@ void vs_host_unlock(struct vs_host_store *h, uint64_t keep)
     for (uint64_t at = from; at < h->locked; at += AT_ONCE)
         if (unlock != NULL)
             unlock(h->base + at);
-    if (from < h->locked)
+    if (from < h->locked) {
         madvise(h->base + from, h->locked - from, MADV_DONTNEED);
+        mprotect(h->base + from, h->locked - from, PROT_NONE);
+    }
     h->locked = least(from, h->locked);
 }
 
 static char *map(uint64_t bytes, int fd)
 {
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
-    char *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    /* what is locked later is usable then: the kernel may refuse as much at once */
+    char *base = mmap(NULL, bytes, fd < 0 ? PROT_NONE : PROT_READ | PROT_WRITE, flags, fd, 0);
     if (base == MAP_FAILED)
         return NULL;
     madvise(base, bytes, MADV_DONTFORK); /* what a child writes must not part us from the driver's pages */
