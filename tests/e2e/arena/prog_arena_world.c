@@ -59,10 +59,20 @@ static void contexts(void)
 
 static atomic_bool done;
 
-static void *churn(void *unused)
+/* On a busy machine the device is full for a moment: what a reset ended is still being given back. */
+static CUcontext retain(void)
 {
     CUcontext context;
-    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    CUresult status;
+    while ((status = cuDevicePrimaryCtxRetain(&context, 0)) == CUDA_ERROR_OUT_OF_MEMORY)
+        usleep(1000);
+    OK(status);
+    return context;
+}
+
+static void *churn(void *unused)
+{
+    CUcontext context = retain();
     OK(cuCtxSetCurrent(context));
     while (!done) {
         CUdeviceptr p[4] = {0}, base;
@@ -93,13 +103,13 @@ static void race(void)
     for (int i = 0; i < 40; i++) {
         usleep(5000);
         OK(cuDevicePrimaryCtxReset(0));
-        OK(cuDevicePrimaryCtxRetain(&context, 0));
+        context = retain();
     }
     done = true;
     for (int i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);
     OK(cuDevicePrimaryCtxReset(0));
-    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    context = retain();
     OK(cuCtxSetCurrent(context));
     OK(cuMemAlloc(&p, 16 * MIB));
     OK(cuMemsetD32(p, 5, 4 * MIB));
