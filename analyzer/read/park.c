@@ -9,24 +9,12 @@
 #include "base/base.h"
 #include "sql.h"
 
-static const char *fact(struct trace *t, const char *key)
-{
-    struct sqlite3_stmt *s = trace_sql(t, "SELECT value FROM meta WHERE key = ?1 AND process = ?2", 0);
-    if (!s)
-        return NULL;
-    sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(s, 2, (t->before >> 40) + 1);
-    const char *text = sqlite3_step(s) == SQLITE_ROW ? trace_sql_text(t, s, 0) : NULL;
-    sqlite3_finalize(s);
-    return text;
-}
-
 static void read_plan(struct trace *t, struct trace_park *p)
 {
     long long idle, ns, link, parked, uses = 0;
-    const char *plan = fact(t, "park"), *unforeseen = fact(t, "park_unforeseen");
-    p->none = fact(t, "park_none");
-    p->ended = fact(t, "park_ended");
+    const char *plan = trace_fact(t, "park"), *unforeseen = trace_fact(t, "park_unforeseen");
+    p->none = trace_fact(t, "park_none");
+    p->ended = trace_fact(t, "park_ended");
     if (unforeseen && sscanf(unforeseen, "%lld", &uses) == 1 && uses > 0)
         p->unforeseen = uses;
     p->decided = plan &&

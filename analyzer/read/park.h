@@ -26,9 +26,9 @@ struct trace_park {
  */
 int trace_park(struct trace *t, int64_t device, bool first, struct trace_park *out);
 
-/* Of what lived at the device's peak, or at the out-of-memory at OOM_SEQ (UNKNOWN: the peak), the optimizer
- * states that --park would look at: told by PyTorch, 2 MiB or more, given to the device in the optimizer
- * alone, in each of eight steps or more, and in no other way that might have been missed. */
+/* The optimizer states that --park would look at, of what lived at the device's peak, or at the out-of-memory
+ * at OOM_SEQ (UNKNOWN: the peak).  PyTorch told them, they have 2 MiB or more, the device was given them in
+ * the optimizer alone, in each of eight steps or more, and no other use may have been missed. */
 struct trace_park_forecast {
     int64_t bytes;    /* 0: there are none, or the recording is not of a GPU */
     int64_t every_ns; /* so far apart the host gave them to the device, on average */

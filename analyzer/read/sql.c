@@ -144,6 +144,18 @@ int64_t trace_sql_one(struct trace *t, const char *sql, int bound, ...)
     return value;
 }
 
+const char *trace_fact(struct trace *t, const char *key)
+{
+    struct sqlite3_stmt *s = trace_sql(t, "SELECT value FROM meta WHERE key = ?1 AND process = ?2", 0);
+    if (!s)
+        return NULL;
+    sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(s, 2, (t->before >> 40) + 1);
+    const char *text = sqlite3_step(s) == SQLITE_ROW ? trace_sql_text(t, s, 0) : NULL;
+    sqlite3_finalize(s);
+    return text;
+}
+
 int trace_sql_run(struct trace *t, const char *format, ...)
 {
     va_list list;

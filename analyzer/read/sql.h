@@ -41,6 +41,8 @@ int64_t trace_sql_int(struct sqlite3_stmt *s, int column);
 /* Likewise, but 0 instead of UNKNOWN: for numbers that are only summed. */
 int64_t trace_sql_amount(struct sqlite3_stmt *s, int column);
 const char *trace_sql_text(struct trace *t, struct sqlite3_stmt *s, int column); /* lives until trace_close */
+/* What the process says of itself under KEY (table meta); NULL: nothing.  Lives until trace_close. */
+const char *trace_fact(struct trace *t, const char *key);
 /* Runs statements that give no rows; 0 or -1. */
 int trace_sql_run(struct trace *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* First column of the first row; UNKNOWN: there is none, or the file can't be read. */

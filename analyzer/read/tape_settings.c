@@ -12,18 +12,6 @@
 #include "tape_parts.h"
 #include "tape.h"
 
-static const char *fact(struct trace *t, const char *key)
-{
-    struct sqlite3_stmt *s = trace_sql(t, "SELECT value FROM meta WHERE key = ?1 AND process = ?2", 0);
-    if (!s)
-        return NULL;
-    sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(s, 2, (t->before >> 40) + 1);
-    const char *text = sqlite3_step(s) == SQLITE_ROW ? trace_sql_text(t, s, 0) : NULL;
-    sqlite3_finalize(s);
-    return text;
-}
-
 /* ---- the environment ---- */
 
 /* Whether a replay does what the setting NAME of N characters says, or has nothing to do with it: host
@@ -107,8 +95,8 @@ static void read_conf(struct trace *t, struct trace_tape *tape, const char *text
 /* Which version reads the new name (2.10 on) a recording without Python does not say. */
 static void read_environment(struct trace *t, struct trace_tape *tape)
 {
-    const char *cuda = fact(t, "environment_torch_cuda_alloc_conf"),
-               *any = fact(t, "environment_torch_alloc_conf");
+    const char *cuda = trace_fact(t, "environment_torch_cuda_alloc_conf"),
+               *any = trace_fact(t, "environment_torch_alloc_conf");
     if (!cuda || !any || (*cuda != '=' && *any == '='))
         return;
     tape->environment = *cuda == '=' ? cuda + 1 : "";
@@ -120,47 +108,48 @@ static void read_environment(struct trace *t, struct trace_tape *tape)
 
 int64_t trace_imported_misfits(struct trace *t)
 {
-    const char *misfits = fact(t, "imported_misfits");
+    const char *misfits = trace_fact(t, "imported_misfits");
     return misfits ? strtoll(misfits, NULL, 10) : 0;
 }
 
 bool trace_imported_told(struct trace *t)
 {
-    return fact(t, "imported_phases") != NULL;
+    return trace_fact(t, "imported_phases") != NULL;
 }
 
 bool trace_imported_plain(struct trace *t)
 {
-    return fact(t, "imported") && !fact(t, "imported_pairs");
+    return trace_fact(t, "imported") && !trace_fact(t, "imported_pairs");
 }
 
 int64_t trace_imported_before(struct trace *t)
 {
-    const char *bytes = fact(t, "imported_before");
+    const char *bytes = trace_fact(t, "imported_before");
     return bytes ? strtoll(bytes, NULL, 10) : UNKNOWN;
 }
 
 void tape_read_settings(struct trace *t, struct trace_tape *tape)
 {
-    const char *split = fact(t, "torch_max_split_size"), *gc = fact(t, "torch_garbage_collection_threshold"),
-               *roundup = fact(t, "torch_roundup_power2_divisions");
-    tape->imported = fact(t, "imported") != NULL;
-    tape->requests = tape->imported && !fact(t, "sizes_of_blocks");
+    const char *split = trace_fact(t, "torch_max_split_size"),
+               *gc = trace_fact(t, "torch_garbage_collection_threshold"),
+               *roundup = trace_fact(t, "torch_roundup_power2_divisions");
+    tape->imported = trace_fact(t, "imported") != NULL;
+    tape->requests = tape->imported && !trace_fact(t, "sizes_of_blocks");
     tape->settings_known = split && gc && roundup;
-    const char *conf = fact(t, "torch_alloc_conf");
+    const char *conf = trace_fact(t, "torch_alloc_conf");
     tape->conf = conf;
     if (conf)
         read_conf(t, tape, conf);
     tape->max_split = split ? strtoll(split, NULL, 10) : -1;
     tape->gc_threshold = gc ? strtod(gc, NULL) : 0;
     tape->roundup = roundup ? strtoll(roundup, NULL, 10) : 0;
-    const char *fraction = fact(t, "torch_memory_fraction");
+    const char *fraction = trace_fact(t, "torch_memory_fraction");
     tape->fraction = fraction ? strtod(fraction, NULL) : 0;
-    const char *pools = fact(t, "torch_pools_unknown");
+    const char *pools = trace_fact(t, "torch_pools_unknown");
     tape->pools_unknown = pools ? strtoll(pools, NULL, 10) : 0;
-    tape->driver_blocks = fact(t, "driver_blocks") != NULL;
-    tape->version = fact(t, "torch_version");
-    tape->changed = fact(t, "torch_settings_changed") != NULL;
+    tape->driver_blocks = trace_fact(t, "driver_blocks") != NULL;
+    tape->version = trace_fact(t, "torch_version");
+    tape->changed = trace_fact(t, "torch_settings_changed") != NULL;
     tape->calls_known = !tape->imported && tape->version;
     if (!tape->settings_known && !tape->imported)
         read_environment(t, tape);

@@ -10,6 +10,7 @@
 #     pass, fail, skip WHAT   a line, and one more in $passed, $failed or $skipped
 #     verdict STATUS [WHAT]   pass or fail; without WHAT the line was written by who found the status
 #     ask DB SQL              one figure of a recording
+#     part SCRIPT NAME SECONDS  a part of SCRIPT.py, until $until; no run of its begins after SECONDS; its lines, and what it leaves in SCRIPT.tgz
 #     counted                 "N passed, N failed", and the exit status
 set -u
 # shellcheck disable=SC2034 # the tests use them
@@ -47,6 +48,18 @@ verdict() {
     *,) failed=$((failed + 1)) ;;
     *) fail "$2" ;;
     esac
+}
+part() {
+    local status log=$work/$2.log most=$((until - SECONDS))
+    echo "--- $2 ($SECONDS s)"
+    [ $most -gt 30 ] || { fail "$2: there is no time left" && return; }
+    timeout -k 5 $most "$python" "$here/$1.py" "$2" "$tree" "$work" "$3" 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
+    passed=$((passed + $(grep -c '^PASS' "$log"))) failed=$((failed + $(grep -c '^FAIL' "$log"))) skipped=$((skipped + $(grep -c '^SKIP' "$log")))
+    [ "$status" -le 1 ] || fail "$2: status $status"
+    grep -q '^PASS\|^FAIL\|^SKIP' "$log" || fail "$2 shows nothing"
+    find "$work" -name '*.log' -printf '%P\n' -o -name '*.stderr' -printf '%P\n' | tar -C "$work" -czf "$out/$1.tgz" -T -
+    rm -f "$work"/*.db
 }
 counted() {
     echo "$passed passed, $failed failed${skipped:+, $skipped skipped}"

@@ -10,24 +10,11 @@ export SIMULATED=${SIMULATED:-} PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYT
 unset LD_PRELOAD PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
 until=$((SECONDS + ${PARK_SECONDS:-540}))
 
-# part NAME SECONDS: no run of its begins after them; its lines as they come
-part() {
-    local status log=$work/$1.log most=$((until - SECONDS))
-    echo "--- $1 ($SECONDS s)"
-    [ $most -gt 30 ] || { fail "$1: there is no time left" && return; }
-    timeout -k 5 $most "$python" "$here/park.py" "$1" "$tree" "$work" "$2" 2>&1 | tee "$log"
-    status=${PIPESTATUS[0]}
-    passed=$((passed + $(grep -c '^PASS' "$log"))) failed=$((failed + $(grep -c '^FAIL' "$log"))) skipped=$((skipped + $(grep -c '^SKIP' "$log")))
-    [ "$status" -le 1 ] || fail "$1: status $status"
-    grep -q '^PASS\|^FAIL\|^SKIP' "$log" || fail "$1 shows nothing"
-    find "$work" -name '*.log' -printf '%P\n' -o -name '*.stderr' -printf '%P\n' | tar -C "$work" -czf "$out/park.tgz" -T -
-    rm -f "$work"/*.db
-}
 for name in ${PARK_PARTS:-llama wide parts logged peers}; do
     case $name in
-    llama) part llama 190 ;;
-    peers) part peers 60 ;;
-    *) part "$name" 40 ;;
+    llama) part park llama 190 ;;
+    peers) part park peers 60 ;;
+    *) part park "$name" 40 ;;
     esac
 done
 echo "took $SECONDS s"

@@ -11,23 +11,10 @@ export SIMULATED=${SIMULATED:-} PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYT
 unset LD_PRELOAD PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
 until=$((SECONDS + ${SPILL_SECONDS:-540}))
 
-# part NAME SECONDS: no run of its begins after them; its lines as they come
-part() {
-    local status log=$work/$1.log most=$((until - SECONDS))
-    echo "--- $1 ($SECONDS s)"
-    [ $most -gt 30 ] || { fail "$1: there is no time left" && return; }
-    timeout -k 5 $most "$python" "$here/spill.py" "$1" "$tree" "$work" "$2" 2>&1 | tee "$log"
-    status=${PIPESTATUS[0]}
-    passed=$((passed + $(grep -c '^PASS' "$log"))) failed=$((failed + $(grep -c '^FAIL' "$log"))) skipped=$((skipped + $(grep -c '^SKIP' "$log")))
-    [ "$status" -le 1 ] || fail "$1: status $status"
-    grep -q '^PASS\|^FAIL\|^SKIP' "$log" || fail "$1 shows nothing"
-    find "$work" -name '*.log' -printf '%P\n' -o -name '*.stderr' -printf '%P\n' | tar -C "$work" -czf "$out/spill.tgz" -T -
-    rm -f "$work"/*.db
-}
 for name in ${SPILL_PARTS:-llama layers vit}; do
     case $name in
-    llama) part llama 200 ;;
-    *) part "$name" 90 ;;
+    llama) part spill llama 200 ;;
+    *) part spill "$name" 90 ;;
     esac
 done
 echo "took $SECONDS s"

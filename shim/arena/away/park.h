@@ -1,7 +1,7 @@
 /*
- * park.h - what lies on the host while the program runs, and comes back before it is used: blocks that are
- * parked from one phase to the next (VRAMSCOPE_PARK), and such as are spilled where the device is full
- * (VRAMSCOPE_SPILL, spill.h).  Others have their chunks meanwhile.
+ * park.h - blocks that lie on the host while the program runs, and come back before they are used.  They are
+ * parked from one phase to the next (VRAMSCOPE_PARK), or spilled where the device is full (VRAMSCOPE_SPILL,
+ * spill.h).  Other blocks have their chunks meanwhile.
  *
  * Parked are optimizer states, while forward and backward run:
  *

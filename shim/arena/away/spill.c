@@ -64,10 +64,9 @@ static void say_first(uint64_t bytes, uint64_t need)
     vs_host_amount(went, (double)bytes);
     vs_host_amount(lacked, (double)need);
     if (!said)
-        vs_log(
-            "spill: the device is full and lacks %s: %s that lay idle went to the host (%.1f s to lock its "
-            "memory), and so on from here; vramscope report has the account",
-            lacked, went, (double)vs_store_ns() / 1e9);
+        vs_log("spill: the device is full and lacks %s: blocks of %s went to the host (%.1f s to lock its "
+               "memory), and so on from here; vramscope report has the account",
+               lacked, went, (double)vs_store_ns() / 1e9);
     said = true;
 }
 
@@ -76,8 +75,7 @@ static void say_cannot(void)
     static bool said;
     if (!said)
         vs_log("spill: nothing can go to the host: the driver is older than CUDA 12.5, or the arena has no "
-               "queue "
-               "left for the copies");
+               "queue left for the copies");
     said = true;
 }
 

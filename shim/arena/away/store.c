@@ -75,7 +75,8 @@ static void say_full(void)
     char bytes[32];
     vs_host_amount(bytes, (double)locked);
     if (!said)
-        vs_log("no more than %s go to the host: what --spill says, or 3/4 of what was left to this process",
+        vs_log("no more than %s go to the host: what --spill says, 3/4 of what was left to this process, or "
+               "what the driver locks",
                bytes);
     said = true;
 }
@@ -97,10 +98,9 @@ const char *vs_store_grow(struct vs_served *s, uint64_t bytes, char *why, size_t
     uint64_t from = t->host.locked, left = vs_host_room();
     while (t->host.locked < t->top * VS_STORE_UNIT + bytes)
         if (bytes > left || !lock_more(t)) {
-            snprintf(why, room,
-                     "%.2f GiB are needed on the host, and %.2f GiB are to be had (3/4 of what is left to "
-                     "this process)",
-                     (double)bytes / 0x1p30, (double)(left < bytes ? left : t->host.locked - from) / 0x1p30);
+            snprintf(why, room, "%.2f GiB are needed on the host, and %.2f GiB are to be had (%s)",
+                     (double)bytes / 0x1p30, (double)(left < bytes ? left : t->host.locked - from) / 0x1p30,
+                     left < bytes ? "3/4 of what is left to this process" : "the driver locks no more");
             return why;
         }
     return NULL;

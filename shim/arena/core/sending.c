@@ -146,37 +146,23 @@ static int map(struct vs_arena *a, uint32_t from, uint32_t to)
     return status;
 }
 
-static int unmap_list(struct vs_arena *a)
-{
-    int status = 0;
-    uint32_t done = 0;
-    for (uint32_t to; done < a->mappings; done = to) {
-        to = end_of_side_by_side(a, done);
-        status = unmap(a, done, to);
-        if (status != 0)
-            break;
-    }
-    for (uint32_t from = 0, to; status != 0 && from < done; from = to) {
-        to = end_of_side_by_side(a, from);
-        if (map(a, from, to) != 0) /* they have their memory, but not at these addresses */
-            a->stats.lost += count_mapped(a, from, to);
-    }
-    return status;
-}
+typedef int part(struct vs_arena *a, uint32_t from, uint32_t to);
 
-static int map_list(struct vs_arena *a)
+/* Calls PERFORM for the whole list; where one fails, UNDO for those before it, and what cannot be undone is
+ * counted as lost. */
+static int all_or_none(struct vs_arena *a, part *perform, part *undo)
 {
     int status = 0;
     uint32_t done = 0;
     for (uint32_t to; done < a->mappings; done = to) {
         to = end_of_side_by_side(a, done);
-        status = map(a, done, to);
+        status = perform(a, done, to);
         if (status != 0)
             break;
     }
     for (uint32_t from = 0, to; status != 0 && from < done; from = to) {
         to = end_of_side_by_side(a, from);
-        if (unmap(a, from, to) != 0)
+        if (undo(a, from, to) != 0) /* memory without these addresses, or addresses that keep it */
             a->stats.lost += count_mapped(a, from, to);
     }
     return status;
@@ -259,7 +245,7 @@ int vs_send_slots(struct vs_arena *a, struct run slots)
     if (status == 0)
         status = list_others(a, count, own);
     if (status == 0)
-        status = unmap_list(a);
+        status = all_or_none(a, unmap, map);
     if (status != 0 || !count)
         return status;
     uint64_t chunks = count_mapped(a, 0, count), mapped = count_mapped(a, 0, a->mappings);
@@ -288,7 +274,7 @@ static int fetch(struct vs_arena *a, struct run slots)
     if (!vs_supply_has_room(a, (uint32_t)chunks, 0))
         return VS_BACKING_OUT_OF_MEMORY;
     status = create(a, count);
-    if (status == 0 && (status = map_list(a)) != 0)
+    if (status == 0 && (status = all_or_none(a, map, unmap)) != 0)
         release(a, count, chunks);
     if (status != 0)
         return status;

@@ -143,9 +143,9 @@ struct vs_away_row { /* how much of what lives on the device is on the host, fro
     int device;
 };
 
-/* How many bytes of a block (alloc_seq 0: of all the arena's) are on the host from event SEQ on; and of the
- * device for this reason so far: bytes that went, that came back or ended there, how often some went while
- * none was there, and for how long the program waited. */
+/* How many bytes of a block (alloc_seq 0: of all the arena's) are on the host from event SEQ on.  The other
+ * figures are of the device, for the same reason, so far: `out` bytes went, `back` came back or ended there,
+ * some went `times` times while none was there, and the program waited for `waited_ns`. */
 struct vs_away_block_row {
     uint64_t seq, alloc_seq, bytes, out, back, times;
     uint64_t waited_ns; /* VS_BYTES_UNKNOWN */

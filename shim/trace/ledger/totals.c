@@ -73,9 +73,9 @@ struct totals {
 };
 
 /* What the device's allocations add up to.  A pool, a device's graphs and the arena hold memory that
- * allocations are carved from: it counts as reserved once, by the larger of two figures: what the driver (or
- * the arena) last reported that they hold, and what is allocated from it, which may have grown since, without
- * what of that is away. */
+ * allocations are carved from.  That memory counts as reserved once, by the larger of two figures: what the
+ * driver or the arena last reported, and what is allocated from it, which may have grown since.  Memory that
+ * is away is in neither. */
 static inline struct totals totals_of(const struct device *d)
 {
     uint64_t pools = larger(d->pool_sampled, d->pool_live);

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Before anything is parked the report says what link parking would need, and says nothing where that would be false: where a state is used elsewhere too, where uses
-# may be missing, where the peak is in the optimizer, of few steps, of no GPU, and where it was parked.
+# Before anything is parked the report says what link parking would need. It says nothing where that would be false: a state is used elsewhere too, uses may be
+# missing, the peak is in the optimizer, there were few steps, there was no GPU, or states were parked.
 . "$(dirname "$0")/../lib/lib.bash"
 has_arena || skip "this build has no arena"
 forecast() { # BYTES (of states, "": nothing is said) ARGUMENT...

@@ -8,9 +8,15 @@
  *      quick          _exit
  *      itself         exit; it suspends itself, and has no such thread
  *
- * Its exit handler does WHAT in turn, and says what it got: frees (a block), copies (reads one), takes
- * (allocates), leaves (gives its context back), joins (waits for the thread).  first: the handler was
- * registered before CUDA began; short: others have the device's memory since.
+ * Its exit handler does each WHAT in turn, and says what it got:
+ *
+ *      frees    a block
+ *      copies   reads one
+ *      takes    allocates
+ *      leaves   gives its context back
+ *      joins    waits for the thread
+ *      first    (no work) the handler was registered before CUDA began
+ *      short    (no work) others have taken the device's memory since
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -14,7 +14,7 @@ spilled() {
 works() {
     spilled "$@"
     [ $status = 0 ] || fail "$*: status $status"
-    said 'spill: the device is full and lacks [0-9]* MiB: [0-9]* MiB that lay idle went to the host' "$*"
+    said 'spill: the device is full and lacks [0-9]* MiB: blocks of [0-9]* MiB went to the host' "$*"
     expect_clean
 }
 

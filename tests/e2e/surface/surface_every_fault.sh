@@ -58,8 +58,8 @@ for program in prog_faults_memory prog_faults_contexts; do
     called+=("${symbols[@]}")
 done
 
-# all rows, but those that the simulated driver lacks or, outside dry mode, refuses whatever it is asked (variables of device
-# code): there is no success to differ from; and those of which no event is recorded (PASS, GIVEN, CAPTURE, WORK, TEXTURE)
+# All rows but these: the simulated driver lacks some, or refuses them outside dry mode whatever it is asked (variables of device
+# code), so there is no success to differ from; of PASS, GIVEN, CAPTURE, WORK, TEXTURE no event is recorded.
 served=$(sed -nE 's/^(FN|PT)\(.*[ ,]([A-Za-z0-9_]+)\)$/\2/p' "$root/dry/driver/functions.def")
 for symbol in $(sed -nEf "$root/tests/e2e/lib/rows.sed" "$root/shim/trace/driver.def" |
     sed -nE '/, (PASS|GIVEN|CAPTURE|WORK|TEXTURE),/d; s/^([5-9][0-9]|[0-9]{3}), (\w+),.*/\2/p'); do

@@ -1,7 +1,7 @@
 /*
- * test_forecast.c - which block goes to the host, held against who knows the future (Belady) and who takes
- * the one that was not used for the longest time (LRU): blocks of one size, of which so many fit, in loops as
- * programs have them.  Counted are the blocks that come back.
+ * test_forecast.c - which block goes to the host.  The choice is held against Belady's, who knows the future,
+ * and LRU, which takes the block that was not used for the longest time.  Blocks have one size, so many fit,
+ * and they are used in loops as programs have them.  Counted are the blocks that come back.
  */
 #include "arena/away/watched.h"
 #include "unit/test.h"
