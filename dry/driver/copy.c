@@ -28,12 +28,21 @@ bool sim_accessible(uint64_t address, uint64_t size, bool write)
     return true;
 }
 
+/* A copy to or from page-locked memory may not go beyond what was locked at once, though more beside it is.
+ */
+static bool is_whole(uint64_t host, uint64_t size)
+{
+    const struct sim_block *block = sim_block_find(host);
+    return !block || host + size <= block->range.start + block->range.size;
+}
+
 /* ALL: bytes of the whole copy that this is a part of. */
 static CUresult copy_now(uint64_t to, bool to_device, uint64_t from, bool from_device, size_t size,
                          size_t all)
 {
     if (!to || !from || (to_device && !sim_accessible(to, size, true)) ||
-        (from_device && !sim_accessible(from, size, false)))
+        (from_device && !sim_accessible(from, size, false)) || (!to_device && !is_whole(to, size)) ||
+        (!from_device && !is_whole(from, size)))
         return CUDA_ERROR_INVALID_VALUE;
     sim_work_copied(size);
     if (sim_keeps(all)) {

@@ -193,6 +193,11 @@ void vs_host_unlock(struct vs_host_store *h, uint64_t keep)
     h->locked = least(from, h->locked);
 }
 
+uint64_t vs_host_together(uint64_t offset, uint64_t bytes)
+{
+    return least(bytes, AT_ONCE - offset % AT_ONCE);
+}
+
 static char *map(uint64_t bytes, int fd)
 {
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;

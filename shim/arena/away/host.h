@@ -33,6 +33,9 @@ const char *vs_host_make(struct vs_host_store *h, uint64_t bytes, const char *to
 bool vs_host_reserve(struct vs_host_store *h, uint64_t bytes);
 bool vs_host_lock(struct vs_host_store *h, uint64_t most);
 void vs_host_unlock(struct vs_host_store *h, uint64_t keep);
+/* Of BYTES of a store from OFFSET on, as many as one copy may have: the driver refuses those that cross what
+ * was locked at once. */
+uint64_t vs_host_together(uint64_t offset, uint64_t bytes);
 /* The context that was current when it was made is current, or has ended. */
 void vs_host_end(struct vs_host_store *h);
 

@@ -6,6 +6,7 @@
 
 #include "calls.h"
 #include "core/clock.h"
+#include "host.h"
 
 #define UNDER_WAY 8u /* pieces that are being copied at once */
 #define PAUSE_NS  200000
@@ -116,16 +117,18 @@ static CUresult copied(struct move *m, size_t i)
     return m->thread.driver->cuEventSynchronize(m->event[i % UNDER_WAY]);
 }
 
-static CUresult copy_out(struct move *m, const struct vs_piece *p, char *base, size_t i)
+/* Copies piece I to the host's memory at BASE, or back. */
+static CUresult copy(struct move *m, const struct vs_piece *p, char *base, size_t i, bool out)
 {
-    CUresult status = m->call->cuMemcpyDtoHAsync_v2(base + p->offset, p->run.address, p->run.size, m->stream);
-    return status == CUDA_SUCCESS ? m->thread.driver->cuEventRecord(m->event[i % UNDER_WAY], m->stream)
-                                  : status;
-}
-
-static CUresult copy_in(struct move *m, const struct vs_piece *p, const char *base, size_t i)
-{
-    CUresult status = m->call->cuMemcpyHtoDAsync_v2(p->run.address, base + p->offset, p->run.size, m->stream);
+    CUresult status = CUDA_SUCCESS;
+    for (uint64_t done = 0, some; done < p->run.size && status == CUDA_SUCCESS; done += some) {
+        char *host = base + p->offset + done;
+        some = vs_host_together(p->offset + done, p->run.size - done);
+        if (out)
+            status = m->call->cuMemcpyDtoHAsync_v2(host, p->run.address + done, some, m->stream);
+        else
+            status = m->call->cuMemcpyHtoDAsync_v2(p->run.address + done, host, some, m->stream);
+    }
     return status == CUDA_SUCCESS ? m->thread.driver->cuEventRecord(m->event[i % UNDER_WAY], m->stream)
                                   : status;
 }
@@ -147,7 +150,7 @@ CUresult vs_move_out(struct vs_served *s, struct vs_arena *arena, const struct v
             *done += status == CUDA_SUCCESS;
         }
         if (i < count && status == CUDA_SUCCESS)
-            status = copy_out(&m, &piece[i], base, i);
+            status = copy(&m, &piece[i], base, i, true);
     }
     m.call->cuStreamSynchronize(m.stream);
     end(&m);
@@ -161,7 +164,7 @@ void vs_move_drop(struct vs_arena *arena, const struct vs_piece *piece, size_t c
 }
 
 CUresult vs_move_in(struct vs_served *s, struct vs_arena *arena, const struct vs_piece *piece, size_t count,
-                    const char *base)
+                    char *base)
 {
     struct move m;
     size_t fetched = 0;
@@ -174,7 +177,7 @@ CUresult vs_move_in(struct vs_served *s, struct vs_arena *arena, const struct vs
             status = (CUresult)vs_arena_fetch(arena, piece[i].run);
         fetched += status == CUDA_SUCCESS;
         if (status == CUDA_SUCCESS)
-            status = copy_in(&m, &piece[i], base, i);
+            status = copy(&m, &piece[i], base, i, false);
     }
     CUresult last = m.call->cuStreamSynchronize(m.stream);
     status = status == CUDA_SUCCESS ? last : status;

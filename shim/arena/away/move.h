@@ -36,7 +36,7 @@ CUresult vs_move_out(struct vs_served *s, struct vs_arena *arena, const struct v
                      char *base, size_t *done);
 /* Moves them back.  After an error all are away as before. */
 CUresult vs_move_in(struct vs_served *s, struct vs_arena *arena, const struct vs_piece *piece, size_t count,
-                    const char *base);
+                    char *base);
 /* Takes them away again after vs_move_in, nothing of them having changed. */
 void vs_move_drop(struct vs_arena *arena, const struct vs_piece *piece, size_t count);
 

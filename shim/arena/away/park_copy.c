@@ -100,15 +100,6 @@ bool vs_park_fence(struct vs_served *s)
 
 /* ---- blocks ---- */
 
-/* Units from ADDRESS on that the store keeps side by side, up to END; the first is at AT. */
-static uint64_t side_by_side(struct vs_served *s, uint64_t address, uint64_t end, const char *at)
-{
-    uint64_t bytes = VS_STORE_UNIT;
-    while (address + bytes < end && vs_store_at(s, address + bytes) == at + bytes)
-        bytes += VS_STORE_UNIT;
-    return bytes;
-}
-
 /* Copies of the run what the store keeps, OUT there or in. */
 static CUresult copy(struct vs_served *s, struct vs_arena_run run, bool out)
 {
@@ -116,7 +107,7 @@ static CUresult copy(struct vs_served *s, struct vs_arena_run run, bool out)
     uint64_t end = run.address + run.size, bytes;
     for (uint64_t at = run.address; at < end && status == CUDA_SUCCESS; at += bytes) {
         char *kept = vs_store_at(s, at);
-        bytes = kept != NULL ? side_by_side(s, at, end, kept) : VS_STORE_UNIT;
+        bytes = kept != NULL ? vs_store_together(s, at, end) : VS_STORE_UNIT;
         if (kept != NULL && out)
             status = vs_away_calls()->cuMemcpyDtoHAsync_v2(kept, at, bytes, stream_of(s));
         else if (kept != NULL)

@@ -59,9 +59,9 @@ static void end(struct store *t)
 
 static bool begin(struct store *t)
 {
-    uint64_t room = vs_host_room(), bytes = (limit < room ? limit : room) / VS_STORE_UNIT * VS_STORE_UNIT;
     if (t->host.base != NULL)
         return true;
+    uint64_t room = vs_host_room(), bytes = (limit < room ? limit : room) / VS_STORE_UNIT * VS_STORE_UNIT;
     *t = (struct store){.units = (uint32_t)(bytes / VS_STORE_UNIT), .since = vs_clock_ns()};
     t->taken = vs_map(words(t) * sizeof *t->taken);
     if (bytes == 0 || t->taken == NULL || !vs_host_reserve(&t->host, bytes))
@@ -110,6 +110,15 @@ char *vs_store_at(struct vs_served *s, uint64_t address)
 {
     const uint32_t *kept = vs_watched_kept(address);
     return kept != NULL && *kept != 0 ? store_of(s)->host.base + (*kept - 1) * VS_STORE_UNIT : NULL;
+}
+
+uint64_t vs_store_together(struct vs_served *s, uint64_t address, uint64_t end)
+{
+    uint64_t bytes = VS_STORE_UNIT;
+    const char *at = vs_store_at(s, address);
+    while (address + bytes < end && vs_store_at(s, address + bytes) == at + bytes)
+        bytes += VS_STORE_UNIT;
+    return vs_host_together((uint64_t)(at - store_of(s)->host.base), bytes);
 }
 
 /* The first that is free; those behind the end are not locked yet. */

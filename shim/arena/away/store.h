@@ -23,7 +23,9 @@ const char *vs_store_grow(struct vs_served *s, uint64_t bytes, char *why, size_t
 
 /* Where the unit at ADDRESS is kept; NULL: nowhere. */
 char *vs_store_at(struct vs_served *s, uint64_t address);
-/* The same, found for it if need be; NULL: the host has no more. */
+/* Bytes from ADDRESS on, up to END, that one copy may have: kept side by side. */
+uint64_t vs_store_together(struct vs_served *s, uint64_t address, uint64_t end);
+/* The same as vs_store_at, found for it if need be; NULL: the host has no more. */
 char *vs_store_have(struct vs_served *s, uint64_t address);
 /* What is at ADDRESS is kept no more: another unit's copy may come there, in the order of S's copies. */
 void vs_store_drop(struct vs_served *s, uint64_t address);

@@ -5,11 +5,14 @@
  *      cycles N      suspends itself N times; each way in which work can need the memory brings it back once;
  *                    what is away cannot be read; afterwards the process holds no more than before
  *      captures N    suspends itself N times while a thread captures streams
+ *      large         blocks lie across what is page-locked at once on the host
  *      hold          works when it is told so, a line each on its standard input: is suspended from outside
  *      exported      a block is exported to another process
- *      faults N      the driver fails one call of the N cycles: what is refused is whole, and can be tried
- * again refused       whatever the reason is, nothing has changed short         suspends itself and takes the
- * device's memory, until it is told to give it back
+ *      faults N      the driver fails one call of the N cycles: what is refused is whole, can be tried again
+ *
+ *      refused       whatever the reason is, nothing has changed
+ *
+ *      short         suspends itself and takes the device's memory, until it is told to give it back
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -275,6 +278,27 @@ static void cycles(int n)
     printf("%d cycles\n", n);
 }
 
+/* Of odd sizes, and more of them than are page-locked at once (256 MiB). */
+static void large(void)
+{
+    enum { LARGE = 9 };
+    CUdeviceptr at[LARGE];
+    uint32_t *read = malloc(39 * MIB);
+    for (uint32_t i = 0; i < LARGE; i++) {
+        OK(cuMemAlloc(&at[i], 39 * MIB));
+        OK(cuMemsetD32(at[i], i + 1, 39 * MIB / 4));
+    }
+    IS(vramscope_suspend(why, sizeof why), 0);
+    by_resume();
+    for (uint32_t i = 0; i < LARGE; i++) {
+        OK(cuMemcpyDtoH(read, at[i], 39 * MIB));
+        for (size_t k = 0; k < 39 * MIB / 4; k++)
+            CHECK(read[k] == i + 1);
+    }
+    free(read);
+    check_all();
+}
+
 /* ---- the others ---- */
 
 static void tell(const char *word)
@@ -354,6 +378,8 @@ int main(int argc, char **argv)
         cycles(atoi(argv[2]));
     else if (!strcmp(argv[1], "captures"))
         captures(atoi(argv[2]));
+    else if (!strcmp(argv[1], "large"))
+        large();
     else if (!strcmp(argv[1], "hold"))
         hold();
     else if (!strcmp(argv[1], "faults"))

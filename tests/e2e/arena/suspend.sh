@@ -18,6 +18,10 @@ for views in VRAMSCOPE_ARENA_VIEWS=off VRAMSCOPE_ACCESS=on VRAMSCOPE_ARENA_FREE=
     [ $status = 0 ] || fail "cycles, $views: status $status"
 done
 
+shim_env=("${arena[@]}")
+shimmed "$tests/prog_cycles" large
+[ $status = 0 ] || fail "large: status $status: $(tail -n 1 "$run/err")"
+
 # beside captures of another thread
 shim_env=("${arena[@]}")
 shimmed "$tests/prog_cycles" captures 24

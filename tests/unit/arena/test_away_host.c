@@ -154,6 +154,13 @@ TEST(a_control_groups_limit_holds_whatever_the_machine_becomes)
     assert_int_equal(host.most_locked, 0);
 }
 
+TEST(no_copy_crosses_what_was_locked_at_once)
+{
+    assert_int_equal(vs_host_together(0, GIB), 256ull << 20);
+    assert_int_equal(vs_host_together(255ull << 20, 32ull << 20), 1ull << 20);
+    assert_int_equal(vs_host_together(300ull << 20, 32ull << 20), 32ull << 20);
+}
+
 TEST(one_that_does_not_grow_any_more_is_waited_for_a_moment)
 {
     begin(32 * GIB, 33 * GIB, 0);

@@ -21,11 +21,12 @@ struct vs_served vs_served[VS_SERVED_DEVICES];
 
 /* ---- the host's memory (host.c), without a driver ---- */
 
-static uint64_t room = UINT64_MAX, most_locked;
+static uint64_t room = UINT64_MAX, most_locked, looks;
 static char *memory; /* addresses alone */
 
 uint64_t vs_host_room(void)
 {
+    looks++;
     return room < 4096 * MIB ? room : 4096 * MIB;
 }
 bool vs_host_reserve(struct vs_host_store *h, uint64_t bytes)
@@ -47,6 +48,11 @@ void vs_host_unlock(struct vs_host_store *h, uint64_t keep)
 {
     uint64_t from = (keep + 256 * MIB - 1) / (256 * MIB) * (256 * MIB);
     h->locked = h->locked < from ? h->locked : from;
+}
+uint64_t vs_host_together(uint64_t offset, uint64_t bytes)
+{
+    uint64_t to_border = 256 * MIB - offset % (256 * MIB);
+    return bytes < to_border ? bytes : to_border;
 }
 void vs_host_end(struct vs_host_store *h)
 {
@@ -160,7 +166,7 @@ static void begin_store(void)
     vs_store_end(&vs_served[0]);
     vs_store_limit(UINT64_MAX);
     room = UINT64_MAX;
-    most_locked = 0;
+    most_locked = looks = 0;
     vs_watched_add(&(struct vs_watched){.address = BASE, .size = BLOCKS * PLACE}); /* there are entries */
 }
 
@@ -179,7 +185,21 @@ TEST(units_of_the_store_are_apart_and_the_lowest_free_one_is_taken)
         assert_ptr_equal(vs_store_have(&vs_served[0], unit_at(2000 + i)),
                          memory + (i < 10 ? 20 + i : 300) * VS_STORE_UNIT);
     assert_int_equal(most_locked, 2048 * MIB);
+    assert_int_equal(looks, 1); /* at what the host has left: it is read from files */
     drop_all(0, 2011);
+}
+
+TEST(one_copy_has_what_lies_side_by_side_and_was_locked_at_once)
+{
+    begin_store();
+    keep_all(0, 200);
+    assert_int_equal(vs_store_together(&vs_served[0], unit_at(0), unit_at(5)), 5 * VS_STORE_UNIT);
+    assert_int_equal(vs_store_together(&vs_served[0], unit_at(100), unit_at(200)), 28 * VS_STORE_UNIT);
+    assert_int_equal(vs_store_together(&vs_served[0], unit_at(128), unit_at(200)), 72 * VS_STORE_UNIT);
+    drop_all(140, 141);
+    keep_all(500, 501); /* there */
+    assert_int_equal(vs_store_together(&vs_served[0], unit_at(130), unit_at(200)), 10 * VS_STORE_UNIT);
+    drop_all(0, 501);
 }
 
 TEST(no_more_is_locked_than_the_limit_and_the_host_allow)
