@@ -201,6 +201,16 @@ static double link_rate(const struct vs_watched *w)
     return rate;
 }
 
+/* What lies idle is what the last peak had beside the states: from here on it has those that are parked, too.
+ */
+static void need_less(const struct vs_served *s, struct vs_arena *arena)
+{
+    struct vs_arena_stats stats;
+    uint64_t planned = vs_plan.bytes[s - vs_served];
+    vs_arena_stats(arena, &stats);
+    vs_arena_trim(arena, stats.idle > planned ? stats.idle - planned : 0);
+}
+
 /* The context of the first block is current. */
 static void decide(struct vs_watched **list, uint32_t count, uint64_t all)
 {
@@ -217,7 +227,7 @@ static void decide(struct vs_watched **list, uint32_t count, uint64_t all)
         say(all, planned, rate);
     vs_plan.on = vs_plan.on && planned != 0;
     if (vs_plan.on)
-        vs_arena_trim(list[0]->arena, 0); /* what the arena holds is to follow what lives from here on */
+        need_less(list[0]->s, list[0]->arena);
 }
 
 static void plan(void)

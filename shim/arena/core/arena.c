@@ -287,6 +287,14 @@ static int place_block(struct vs_arena *a, uint32_t queue, unsigned flags, uint6
     return 0;
 }
 
+/* Whether blocks go for the request before the device is waited for: while there is a headroom its caller can
+ * send some, whose memory a stream can wait for.  What other frees wait for would not be enough. */
+static bool sends_instead(const struct vs_arena *a, uint32_t queue, uint64_t size)
+{
+    bool can_wait = queue != VS_ARENA_ANY && !a->queue[queue].retired && !a->config.no_stream_waits;
+    return a->config.headroom != 0 && can_wait && a->stats.deferred < size;
+}
+
 int vs_arena_malloc_as(struct vs_arena *a, uint32_t queue, unsigned flags, uint64_t size, uint64_t *address)
 {
     if (size > place_of(a, a->heap[0].limit)) /* more than any device has */
@@ -294,7 +302,9 @@ int vs_arena_malloc_as(struct vs_arena *a, uint32_t queue, unsigned flags, uint6
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
     int status = place_block(a, queue, flags, size, address);
-    if (__builtin_expect(status == NOT_SYNCHRONIZED, 0)) {
+    if (__builtin_expect(status == NOT_SYNCHRONIZED && sends_instead(a, queue, size), 0)) {
+        status = VS_BACKING_OUT_OF_MEMORY;
+    } else if (__builtin_expect(status == NOT_SYNCHRONIZED, 0)) {
         vs_synchronize_outside(a); /* where it cannot be done now, what is known to be complete has to do */
         status = place_block(a, queue, flags | AFTER_WAIT, size, address);
     }
@@ -401,8 +411,9 @@ int vs_arena_trim(struct vs_arena *a, uint64_t keep)
         status = VS_BACKING_NOT_READY;
     if (status == 0 || status == VS_BACKING_NOT_READY) /* then what is known to be complete has to do */
         vs_supply_give_back(a, keep >> a->shift);
-    if (keep == 0 && !a->gate.closed)
-        a->wanted = live_here(a); /* what comes is not what was */
+    uint64_t rest = keep == 0 ? live_here(a) : held(a);
+    if (!a->gate.closed && rest < a->wanted)
+        a->wanted = rest; /* what comes is not what was */
     vs_leave(a);
     return status;
 }
