@@ -1,5 +1,5 @@
 """spill_model.py SHAPE STEPS - a job for spill.py: a line of JSON for each step, with its loss to the bit, its time, what PyTorch's allocator held
-and what of the device was in use beside that.
+and what of the device was in use beside that (what the arena holds idle counts as free).
 
     llama    park_model.py's, with fewer tokens
     vit      a vision transformer, SGD with momentum, gradients clipped
@@ -87,7 +87,7 @@ def main():
         left, total = torch.cuda.mem_get_info()
         loss = loss if isinstance(loss, str) else loss.item().hex()
         print(json.dumps({"step": number + 1, "loss": loss, "ms": round(ms, 2), "reserved_bytes": torch.cuda.max_memory_reserved(),
-                          "beside_bytes": total - left - torch.cuda.memory_reserved()}), flush=True)
+                          "beside_bytes": total - left - torch.cuda.memory_allocated()}), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@
 #define PART    16u /* and those that are at most this part of the longest gap apart */
 #define ALIKE   8u  /* gaps are alike that differ by no more than this part */
 #define LONGEST 4u  /* gaps in a turn */
-#define NEARLY  4u  /* distances are about the same that differ by no more than this part */
+#define NEARLY  32u /* distances are about the same that differ by no more than this part */
 
-static uint32_t longest(const struct vs_forecast *f)
+uint32_t vs_forecast_longest(const struct vs_forecast *f)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < f->gaps; i++)
@@ -23,7 +23,7 @@ void vs_forecast_used(struct vs_forecast *f, uint64_t now)
 {
     uint64_t since = now - f->last, gap = now - f->begun;
     f->last = now;
-    if (since <= NEAR || since <= longest(f) / PART)
+    if (since <= NEAR || since <= vs_forecast_longest(f) / PART)
         return;
     f->begun = now;
     memmove(f->gap + 1, f->gap, (VS_FORECAST_GAPS - 1) * sizeof *f->gap);

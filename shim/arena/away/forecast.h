@@ -29,6 +29,8 @@ static inline struct vs_forecast vs_forecast_born(uint64_t now)
     return (struct vs_forecast){.begun = now, .last = now};
 }
 void vs_forecast_used(struct vs_forecast *f, uint64_t now);
+/* Of the gaps that are known. */
+uint32_t vs_forecast_longest(const struct vs_forecast *f);
 
 /* Works from NOW to the next use; *KNOWN: as foretold, otherwise as many as it has not been used for. */
 uint64_t vs_forecast_next(const struct vs_forecast *f, uint64_t now, bool *known);

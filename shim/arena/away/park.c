@@ -22,6 +22,7 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "gate.h"
+#include "habit.h"
 #include "host.h"
 #include "park_copy.h"
 #include "core/clock.h"
@@ -150,7 +151,10 @@ static bool come_back(struct vs_watched *w)
 {
     if (!vs_park_in(w))
         return false;
-    vs_plan_came_back(w);
+    if (vs_spill_on())
+        vs_spill_came_back(w);
+    else
+        vs_plan_came_back(w);
     if (w->freed)
         vs_park_forget(w);
     return true;
@@ -350,6 +354,8 @@ static void use(struct vs_watched *w, CUstream stream, uint8_t now, bool known)
         w->order = next_order++;
     w->seen |= now;
     w->work = work;
+    if (known && vs_spill_on())
+        vs_habit_used(w, work);
     if (known)
         vs_forecast_used(&w->forecast, work);
     w->early = w->undone = false;

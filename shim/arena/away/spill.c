@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "gate.h"
+#include "habit.h"
 #include "host.h"
 #include "park_copy.h"
 #include "store.h"
@@ -47,6 +48,7 @@ bool vs_spill_on(void)
 static struct window {
     uint32_t requests, looks;
     uint64_t least, before; /* idle: in this window, in the last one */
+    uint64_t spare;         /* idle, the least since blocks went ahead of need */
 } windows[VS_SERVED_DEVICES];
 static uint32_t turn; /* to send some, or to have some back */
 
@@ -98,6 +100,7 @@ static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, ui
         w->tries = turn;
         if (!vs_park_out(w))
             continue;
+        vs_habit_went(w, false);
         gone += w->size;
         w->undone = w->early;
         w->early = false;
@@ -107,6 +110,41 @@ static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, ui
     if (gone != 0)
         say_first(gone, bytes);
     return gone != 0;
+}
+
+/* Whether some that went ahead are not back. */
+static bool any_ahead(const struct vs_served *s)
+{
+    VS_WATCHED_EACH(w)
+    if (w->ahead && w->parked && w->s == s)
+        return true;
+    return false;
+}
+
+/* What has gone in one round after another goes at the beginning of this one. */
+static void send_ahead(struct vs_served *s, struct vs_arena *arena, uint64_t now)
+{
+    struct window *v = &windows[s - vs_served];
+    uint64_t oldest = vs_gate_looking();
+    turn++;
+    struct vs_watched *w = oldest != 0 ? vs_habit_next(s, now, oldest, turn) : NULL;
+    if (w == NULL || !vs_park_copies(s, arena) || !vs_park_fence(s))
+        return;
+    if (!any_ahead(s))
+        v->spare = UINT64_MAX;
+    for (; w != NULL; w = vs_habit_next(s, now, oldest, turn)) {
+        w->tries = turn;
+        if (vs_park_out(w))
+            vs_habit_went(w, true);
+    }
+}
+
+void vs_spill_came_back(struct vs_watched *w)
+{
+    struct window *v = &windows[w->s - vs_served];
+    uint64_t left = vs_spill_headroom(w->s->total);
+    if (v->spare != UINT64_MAX && vs_habit_back(w, v->spare > left ? v->spare - left : 0))
+        v->spare -= w->size; /* the next one was needed so much more */
 }
 
 bool vs_spill_for(const struct vs_watched *w, uint64_t now)
@@ -192,7 +230,7 @@ static struct vs_watched *needed_first(const struct vs_served *s, uint64_t room,
         bool known,
             may = w->parked && !w->freed && !w->undone && w->s == s && w->size <= room && w->tries != turn;
         uint64_t next = may ? vs_forecast_next(&w->forecast, now, &known) : UINT64_MAX;
-        if (next < least && known) {
+        if (next < least && known && vs_habit_lets(w, next)) {
             least = next;
             first = w;
         }
@@ -207,14 +245,18 @@ void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
         return;
     v->requests = 0;
     vs_park_look(s);
+    send_ahead(s, arena, now);
     if (vs_park_parked == 0)
         return;
-    uint64_t room = lay_idle(v, idle(arena)), left = vs_spill_headroom(s->total);
+    uint64_t lies = idle(arena), room = lay_idle(v, lies), left = vs_spill_headroom(s->total);
+    v->spare = lies < v->spare ? lies : v->spare;
     room = room > left ? room - left : 0;
     turn++;
     for (struct vs_watched *w; room != 0 && (w = needed_first(s, room, now)) != NULL;) {
         w->tries = turn;
         w->early = vs_arena_taken(w->arena, w->address) == 0 && vs_park_in(w);
+        if (w->early)
+            vs_spill_came_back(w);
         room -= w->early ? w->size : 0;
     }
     if (vs_park_freed != 0 && vs_park_is_idle(s))

@@ -33,6 +33,8 @@ enum vs_spill_answer vs_spill_refused(struct vs_served *s, struct vs_arena *aren
                                       uint64_t now, unsigned *tries);
 /* No more is waited for those. */
 #define VS_SPILL_HURRY 1000000u /* of TRIES */
+/* W is back. */
+void vs_spill_came_back(struct vs_watched *w);
 /* A block was given or is freed: looks now and then how much lies idle, and takes blocks back. */
 void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now);
 

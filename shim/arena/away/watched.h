@@ -27,11 +27,14 @@ struct vs_watched {
     uint8_t rounds;       /* whole ones since it is known, 3 at most */
     bool planned;         /* is parked outside of the optimizer */
     bool parked;
-    bool freed;   /* and its free was asked for: nobody needs what it had */
-    bool coming;  /* it is back, and the copy may not be done: `back` says when */
-    bool awaited; /* `own` waits for that */
-    bool early;   /* it came back before it was used */
-    bool undone;  /* and was spilled again before that */
+    bool freed;    /* and its free was asked for: nobody needs what it had */
+    bool coming;   /* it is back, and the copy may not be done: `back` says when */
+    bool awaited;  /* `own` waits for that */
+    bool early;    /* it came back before it was used */
+    bool undone;   /* and was spilled again before that */
+    bool went;     /* it was spilled since its last use (habit.h) */
+    bool ahead;    /* before there was need */
+    uint8_t habit; /* long gaps between uses in which it was, one after another */
 };
 
 /* Those that are watched, among others that have no address. */
