@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +20,14 @@
 
 /* Page-locked at once: the kernel is asked for so many pages, and the driver holds a lock of the process
  * meanwhile, for about a tenth of a second. */
-#define AT_ONCE (256ull << 20)
-#define PATH    1024u /* bytes of a path, and of what is read of a file: a thread's stack may be small */
-#define VIRTIO  64    /* devices of a virtual machine */
+#define AT_ONCE     (256ull << 20)
+#define THREADS     8
+#define STACK_BYTES (64u << 10)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+#define PATH   1024u /* bytes of a path, and of what is read of a file: a thread's stack may be small */
+#define VIRTIO 64    /* devices of a virtual machine */
 #define GROWTH_NS                                                                                            \
     5000000000ull /* in which a virtual machine has more memory, if it gets any: 3 s for 8 GiB were seen */
 
@@ -134,6 +142,56 @@ static bool grows(void)
     return found;
 }
 
+/* ---- pages ---- */
+
+struct part {
+    char *from;
+    uint64_t bytes;
+};
+
+/* Where the kernel does not know it, the driver has the pages made, one by one. */
+static void *populate(void *argument)
+{
+    const struct part *p = argument;
+    madvise(p->from, p->bytes, MADV_POPULATE_WRITE);
+    return NULL;
+}
+
+/* Processors that this thread may run on, THREADS at most. */
+static unsigned processors(void)
+{
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return count < THREADS ? (unsigned)count : (unsigned)THREADS;
+}
+
+/* Has the system make the pages: by several threads, since clearing them takes most of the time that locking
+ * them takes.  No signal of the program's is handled by a thread of ours. */
+static void make_pages(char *from, uint64_t bytes)
+{
+    struct part part[THREADS];
+    pthread_t thread[THREADS];
+    pthread_attr_t attr;
+    sigset_t all, before;
+    unsigned started = 0, count = processors();
+    uint64_t each = (bytes / count + (2ull << 20) - 1) & -(2ull << 20);
+    if (count < 2)
+        return;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN));
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (uint64_t at = 0; at < bytes; at += each, started++) {
+        part[started] = (struct part){from + at, least(each, bytes - at)};
+        if (pthread_create(&thread[started], &attr, populate, &part[started]) != 0)
+            break; /* the driver does the rest */
+    }
+    while (started > 0)
+        pthread_join(thread[--started], NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+}
+
 /* ---- stores ---- */
 
 #define DRIVER(symbol, parameters) ((CUresult(*) parameters)vs_cuda_real(#symbol))
@@ -159,9 +217,14 @@ static CUresult lock_some(struct vs_host_store *h, uint64_t most, bool *room)
     /* all of the rest where the machine does not grow: others, as a job's other ranks, have had it since */
     *room = h->locked % AT_ONCE == 0 && has_room(h, grows() ? some : rest);
     bool usable = *room && mprotect(h->base + h->locked, some, PROT_READ | PROT_WRITE) == 0;
+    if (usable)
+        make_pages(h->base + h->locked, some);
     CUresult status =
         usable ? lock(h->base + h->locked, some, CU_MEMHOSTREGISTER_PORTABLE) : CUDA_ERROR_OUT_OF_MEMORY;
-    h->locked += status == CUDA_SUCCESS ? some : 0;
+    if (status == CUDA_SUCCESS)
+        h->locked += some;
+    else if (usable)
+        madvise(h->base + h->locked, some, MADV_DONTNEED);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +16,9 @@
 #include "hooks/driver.h"
 #include "unit/test.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #define GIB  (1ull << 30)
 #define KEPT "3/4 of what is left to this process"
 
@@ -76,6 +80,15 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
     return 0;
 }
 
+static _Atomic uint64_t made; /* bytes of pages; by several threads */
+
+int __wrap_madvise(void *at, size_t bytes, int advice);
+int __wrap_madvise(void *at, size_t bytes, int advice)
+{
+    made += advice == MADV_POPULATE_WRITE ? bytes : 0;
+    return 0;
+}
+
 /* ---- the driver ---- */
 
 static CUresult lock(void *at, size_t size, unsigned flags)
@@ -104,8 +117,10 @@ static bool can_have(uint64_t bytes)
 {
     struct vs_host_store store;
     char why[512] = "";
+    made = 0;
     const char *failed = vs_host_make(&store, bytes, "", why, sizeof why);
     if (failed == NULL) {
+        assert_true(made == bytes || made == 0); /* 0: there is one processor */
         assert_int_equal(host.locked, bytes);
         vs_host_end(&store);
     } else if (strstr(why, KEPT) == NULL) {
