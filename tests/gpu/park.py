@@ -165,7 +165,7 @@ def predicted(tree, run):
 
 
 def llama(tree, out, until):
-    turns = Turns(tree, out, until, "llama", 12, 2, ["arena", "access", "park"], f"tokens={tokens_for(tree, out)}")
+    turns = Turns(tree, out, until, "llama", 12 if SIMULATED else 20, 2, ["arena", "access", "park"], f"tokens={tokens_for(tree, out)}")
     if not turns.whole:
         return
     turns.equal()

@@ -92,7 +92,7 @@ def main():
     part, tree, out, seconds = sys.argv[1:]
     until, tree, out = time.monotonic() + float(seconds), os.path.realpath(tree), os.path.realpath(out)
     overs = {"llama": [(1.1, 1.5), (1.3, 2.5)], "layers": [(1.2, 12)], "vit": [(1.1, 2)]}[part]
-    held(tree, out, until, part, 8 if SIMULATED else 14, overs)
+    held(tree, out, until, part, 8 if SIMULATED else 24, overs)
     return suspend.failures != 0
 
 

@@ -145,6 +145,7 @@ class Cycles:
 
     def by_graph(self):
         self.graph.replay()
+        self.second.replay()  # the first alone writes where the second's result lies
 
     def by_copy(self):
         self.large[0].words[-1:].cpu()

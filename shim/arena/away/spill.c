@@ -241,6 +241,9 @@ static struct vs_watched *needed_first(const struct vs_served *s, uint64_t room,
 void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
 {
     struct window *v = &windows[s - vs_served];
+    uint64_t lies = vs_park_parked != 0 ? idle(arena) : 0;
+    v->spare =
+        lies < v->spare ? lies : v->spare; /* each time, as the least may be there for one request alone */
     if (++v->requests < EVERY + (uint64_t)(vs_watched_end - vs_watched) / BLOCKS)
         return;
     v->requests = 0;
@@ -248,8 +251,7 @@ void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
     send_ahead(s, arena, now);
     if (vs_park_parked == 0)
         return;
-    uint64_t lies = idle(arena), room = lay_idle(v, lies), left = vs_spill_headroom(s->total);
-    v->spare = lies < v->spare ? lies : v->spare;
+    uint64_t room = lay_idle(v, idle(arena)), left = vs_spill_headroom(s->total);
     room = room > left ? room - left : 0;
     turn++;
     for (struct vs_watched *w; room != 0 && (w = needed_first(s, room, now)) != NULL;) {
