@@ -12,7 +12,8 @@
 static void read_plan(struct trace *t, struct trace_park *p)
 {
     long long idle, ns, link, parked, uses = 0;
-    const char *plan = trace_fact(t, "park"), *unforeseen = trace_fact(t, "park_unforeseen");
+    const char *plan = trace_fact(t, "park"), *unforeseen = trace_fact(t, "park_unforeseen"),
+               *later = trace_fact(t, "park_later");
     p->none = trace_fact(t, "park_none");
     p->ended = trace_fact(t, "park_ended");
     if (unforeseen && sscanf(unforeseen, "%lld", &uses) == 1 && uses > 0)
@@ -24,6 +25,7 @@ static void read_plan(struct trace *t, struct trace_park *p)
         return;
     p->idle = idle;
     p->idle_ns = ns;
+    p->later_ns = later && sscanf(later, "%lld", &ns) == 1 && ns > 0 ? ns : UNKNOWN;
     p->link = link;
     p->parked = parked;
     p->from = strstr(plan, ",from") != NULL;
@@ -43,7 +45,7 @@ static struct sqlite3_stmt *moves(struct trace *t, int64_t device, const char *w
 
 int trace_park(struct trace *t, int64_t device, bool first, struct trace_park *out)
 {
-    *out = (struct trace_park){.waited_ns = UNKNOWN};
+    *out = (struct trace_park){.waited_ns = UNKNOWN, .later_ns = UNKNOWN};
     int64_t owner = trace_sql_one(t, "SELECT min(device) FROM away_block WHERE why = 'parked'", 0);
     if (owner == device || (owner == UNKNOWN && first))
         read_plan(t, out);

@@ -12,6 +12,7 @@ struct trace_park {
     int64_t idle, parked;       /* bytes: that lay idle, and that were to go */
     int64_t idle_ns;            /* of a step, by the device's clock, */
     bool from;                  /* or as another recording had it */
+    int64_t later_ns;           /* likewise, with the parking; UNKNOWN: too few steps */
     int64_t link;               /* bytes in a second */
     const char *none;           /* why nothing was to go; NULL */
     int64_t unforeseen;         /* uses */

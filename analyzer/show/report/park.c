@@ -19,6 +19,7 @@ static int64_t both_ways_ns(const struct trace_park *p, int64_t bytes)
 static void print_plan(const struct trace_park *p, FILE *out, bool exact)
 {
     const char *when = p->from ? "in the recording before" : "at first";
+    char *later = p->later_ns != UNKNOWN ? xformat(", for %s later", units_time(p->later_ns).s) : xstrdup("");
     if (p->decided && p->parked == 0)
         wrap_print(
             out, 4, 6,
@@ -26,13 +27,15 @@ static void print_plan(const struct trace_park *p, FILE *out, bool exact)
             "them goes there and back in nine tenths of that",
             B(p->idle), units_time(p->idle_ns).s, when, B(p->link));
     else if (p->decided)
-        wrap_print(out, 4, 6,
-                   "parked: %s of %s of optimizer states that lay idle for %s of a step %s; at %s/s they go "
-                   "there and back in %s",
-                   B(p->parked), B(p->idle), units_time(p->idle_ns).s, when, B(p->link),
-                   units_time(both_ways_ns(p, p->parked)).s);
+        wrap_print(
+            out, 4, 6,
+            "parked: %s of %s of optimizer states that lay idle for %s of a step %s%s; at %s/s they go "
+            "there and back in %s",
+            B(p->parked), B(p->idle), units_time(p->idle_ns).s, when, later, B(p->link),
+            units_time(both_ways_ns(p, p->parked)).s);
     else if (p->none)
         wrap_print(out, 4, 6, "nothing was parked: %s", shown(p->none));
+    free(later);
 }
 
 static void print_moves(const struct trace_park *p, FILE *out, bool exact)
@@ -75,6 +78,7 @@ void report_park_json(const struct device_report *d, struct json *j)
     json_begin(j, "park", '{');
     json_int(j, "idle_bytes", p->decided ? p->idle : UNKNOWN);
     json_int(j, "idle_ns", p->decided ? p->idle_ns : UNKNOWN);
+    json_int(j, "later_ns", p->later_ns);
     json_int(j, "link_bytes_per_second", p->decided ? p->link : UNKNOWN);
     json_int(j, "parked_bytes", p->decided ? p->parked : UNKNOWN);
     json_text(j, "none", p->none);

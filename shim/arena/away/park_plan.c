@@ -29,7 +29,12 @@
 #define ROUNDS  2u    /* that a block must have been used in the same phases, before it is parked */
 #define OFTEN   3u    /* times that work brings all back of which nobody knows what it uses */
 #define GIVE_UP 6u    /* rounds, until it is said that nothing is parked */
-#define USABLE  0.9   /* of the gap: the rest is for what the copies wait for */
+#define STEADY  0.9f  /* of the shortest gap so far: one as long as that is as they all will be */
+#define WARM_UP 8u    /* gaps, in which each may be shorter than the last */
+#define SETTLES 10u   /* gaps after the decision, in which mappings are made anew */
+#define JUDGED  5u    /* and the next ones, of which the shortest is held against those before */
+#define PAYS    1.15f
+#define USABLE  0.9 /* of the gap: the rest is for what the copies wait for */
 #define TRY     (64ull << 20)
 #define SLACK   128u /* one part of so many of the peak stays free of what comes back */
 
@@ -39,7 +44,11 @@ static bool decided;
 /* ---- time ---- */
 
 static CUevent begun, ended; /* of the last gap; NULL: not recorded */
-static float shortest = -1;  /* ms of device time, of the gaps so far; below 0: unknown */
+static float shortest = -1;  /* ms of device time, of the gaps before the decision; below 0: unknown */
+static uint32_t measured;    /* so many */
+static bool steady;          /* the last of them was no shorter */
+static float parked = -1;    /* likewise, of those that are judged */
+static uint32_t gaps;        /* since the decision */
 static struct vs_served *timed;
 
 /* That of some block. */
@@ -50,12 +59,17 @@ static struct vs_served *any_device(void)
     return NULL;
 }
 
+static bool is_judged(void)
+{
+    return vs_plan.on && gaps >= SETTLES && gaps < SETTLES + JUDGED;
+}
+
 static void start_time(CUstream stream)
 {
     if (begun != NULL)
         return;
-    timed = any_device();
-    begun = timed != NULL && !decided ? vs_park_stamp(timed, stream) : NULL;
+    timed = timed == NULL || !decided ? any_device() : timed;
+    begun = timed != NULL && (!decided || is_judged()) ? vs_park_stamp(timed, stream) : NULL;
 }
 
 /* The events are read when the next gap begins: the device is done with them then, or nearly. */
@@ -69,10 +83,13 @@ static void read_time(void)
 {
     if (begun == NULL || ended == NULL || !vs_park_reached(timed, ended))
         return; /* it is read when a later gap begins */
-    float ms = vs_park_between(timed, begun, ended);
-    if (ms >= 0 && (shortest < 0 || ms < shortest))
-        shortest = ms;
+    float ms = vs_park_between(timed, begun, ended), *least = decided ? &parked : &shortest;
     begun = ended = NULL;
+    if (ms < 0)
+        return;
+    steady = *least >= 0 && ms >= STEADY * *least;
+    measured++;
+    *least = *least < 0 || ms < *least ? ms : *least;
 }
 
 /* ---- memory by the point of a gap ---- */
@@ -245,14 +262,29 @@ static void plan(void)
         munmap(list, room);
 }
 
+/* ---- whether it pays ---- */
+
+/* Whoever needs the memory may want it at that price, so it is said, and goes on. */
+static void judge(void)
+{
+    if (parked < 0 || shortest <= 0)
+        return;
+    vs_account_later(parked);
+    if (parked > PAYS * shortest)
+        vs_log("park: between two optimizers %.0f ms pass, %.0f before anything was parked", (double)parked,
+               (double)shortest);
+}
+
 /* ---- gaps ---- */
 
-/* After so many rounds a person wants to know. */
-static void say_why_not(uint32_t unknown)
+/* After so many rounds a person wants to know.  READY: the gaps are as they will be. */
+static void say_why_not(uint32_t unknown, bool ready)
 {
     static uint32_t rounds;
-    if (decided || ++rounds != GIVE_UP)
+    static bool said;
+    if (decided || ++rounds < GIVE_UP || !ready || said)
         return;
+    said = true;
     if (unknown != 0)
         vs_account_none("%u launches in forward and backward did not say what they use (kernels that find "
                         "addresses in memory, textures)",
@@ -269,9 +301,12 @@ void vs_plan_gap_begins(CUstream stream, uint32_t unknown)
         shortest = vs_foreseen_ms();
     begin_curve();
     atomic_store_explicit(&in_gap, true, memory_order_relaxed);
-    if (!decided)
+    if (vs_plan.on && ++gaps == SETTLES + JUDGED)
+        judge();
+    bool ready = steady || measured >= WARM_UP || vs_foreseen_ms() > 0;
+    if (!decided && ready)
         plan();
-    say_why_not(unknown);
+    say_why_not(unknown, ready);
     start_time(stream);
 }
 

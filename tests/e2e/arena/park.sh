@@ -38,6 +38,10 @@ times=$(ask "SELECT max(times) FROM away_block") # a copy of 96 MiB takes the si
 account 'parked: 96.00 MiB of 96.00 MiB of optimizer states that lay idle for [0-9.]+ ms of a step at first; at 48.83 GiB/s they go there and back in 3.84 ms' \
     "they went $times times, 96.00 MiB each on average, and .* came back or were freed there; the optimizer waited for them at least [0-9.]+ ms in all"
 expect_sql "SELECT abs(waited_ns - 1920000 * ($times - 1)) < 1000 FROM away_block ORDER BY seq DESC LIMIT 1" 1
+shimmed "$tests/prog_park" 21 longer # the program's own doing, which is told as what was measured
+[ $status = 0 ] || fail "longer: status $status"
+account 'that lay idle for [0-9.]+ ms of a step at first, for [0-9.]+ ms later; at 48.83 GiB/s'
+grep -qE 'park: between two optimizers [0-9]+ ms pass, [0-9]+ before anything was parked' "$run/err" || fail "steps that take longer are not told: $(cat "$run/err")"
 parked 11 unforeseen # one of twelve is not parked
 [ $((without - with)) -ge 84 ] || fail "unforeseen: $without MiB without, $with with"
 parked 11 late # and one no more

@@ -10,6 +10,7 @@
  *      late         likewise
  *      unknown      forward runs a kernel that finds addresses in memory
  *      reaching     likewise, in each step from the eighth on
+ *      longer       in these, forward takes a multiple of the time
  *      one          one state is freed while forward runs, and made anew; the states share chunks
  *      freed        the states are freed while forward runs, and made anew
  *      suspends     the program suspends itself in forward
@@ -112,6 +113,9 @@ static void forward(int step, const char *how)
                 look(&state[3]);
             else if (!strcmp(how, "unknown") || !strcmp(how, "reaching"))
                 launch(reaching, activation[0].at);
+            else if (!strcmp(how, "longer"))
+                for (int n = 0; n < 100; n++)
+                    OK(cuMemcpyDtoDAsync(activation[0].at, activation[0].at, ACTIVATION * MIB, stream));
             else if (!strcmp(how, "one")) {
                 drop(&state[4]);
                 make(&state[4], STATE, (uint32_t)(7000 + step));
@@ -218,7 +222,7 @@ int main(int argc, char **argv)
             least_left = SIZE_MAX;
         bool once =
             argc > 2 && (!strcmp(argv[2], "late") || !strcmp(argv[2], "one") || !strcmp(argv[2], "outgrows"));
-        bool late = argc > 2 && !strcmp(argv[2], "reaching");
+        bool late = argc > 2 && (!strcmp(argv[2], "reaching") || !strcmp(argv[2], "longer"));
         bool now = argc > 2 && !born && (once ? step == 8 : late ? step >= 8 : step % 3 == 0);
         forward(step, now ? argv[2] : NULL);
         backward(step);
