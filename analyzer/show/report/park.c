@@ -19,7 +19,7 @@ static int64_t both_ways_ns(const struct trace_park *p, int64_t bytes)
 static void print_plan(const struct trace_park *p, FILE *out, bool exact)
 {
     const char *when = p->from ? "in the recording before" : "at first";
-    char *later = p->later_ns != UNKNOWN ? xformat(", for %s later", units_time(p->later_ns).s) : xstrdup("");
+    char *later = p->later_ns > 0 ? xformat(", for %s later", units_time(p->later_ns).s) : xstrdup("");
     if (p->decided && p->parked == 0)
         wrap_print(
             out, 4, 6,

@@ -434,23 +434,12 @@ bool vs_park_retry(struct vs_served *s, struct vs_arena *arena, uint64_t size, u
     return answer == VS_SPILL_AGAIN;
 }
 
-/* Of what is parked the block that is needed first in whose chunks nobody is alive, of ROOM bytes at most. */
-static struct vs_watched *back_in_place(uint64_t room)
-{
-    struct vs_watched *first = NULL;
-    VS_WATCHED_EACH(w)
-    if (w->parked && !w->freed && w->size <= room && (first == NULL || w->order < first->order) &&
-        vs_arena_taken(w->arena, w->address) == 0)
-        first = w;
-    return first;
-}
-
 /* What may come back as memory falls.  Other chunks would have to be made for it where somebody has its own.
  */
 static void planned_back(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t room = vs_plan_room(s, arena);
-    for (struct vs_watched *w; room != 0 && (w = back_in_place(room)) != NULL; room -= w->size)
+    for (struct vs_watched *w; room != 0 && (w = vs_plan_next_back(room)) != NULL; room -= w->size)
         if (!come_back(w))
             break;
     vs_park_look(s);

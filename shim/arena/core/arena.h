@@ -129,6 +129,7 @@ void vs_arena_synchronized(struct vs_arena *arena, uint64_t ticket);
 /* ---- the whole ---- */
 
 /* Gives physical memory back until at most KEEP bytes lie idle, as far as possible; waits for pending frees.
+ * Later requests make more than is held then only where idle chunks cannot serve them.
  * NOT_READY in a closed arena, which gives nothing back. */
 int vs_arena_trim(struct vs_arena *arena, uint64_t keep);
 /* From now on every mapping, those that exist included, is accessible from the devices of these bits.  After

@@ -245,9 +245,11 @@ TEST(no_more_is_said_of_parking_than_is_known)
     p.parked = 4 * MIB;
     p.times = 1;
     p.out = 4 * MIB;
+    p.later_ns = 2000000;
     p.ended = "why";
     says(&p,
-         "parked: 4.00 MiB of 8.00 MiB of optimizer states that lay idle for 1 ms of a step at first; at "
+         "parked: 4.00 MiB of 8.00 MiB of optimizer states that lay idle for 1 ms of a step at first, for "
+         "2 ms later; at "
          "1.00 GiB/s they go there and back in 7.81 ms they went 1 time, 4.00 MiB each on average, and 0 B "
          "of 4.00 MiB came back or were freed there; the optimizer waited for them for an unknown time "
          "parking ended: why ");
