@@ -17,7 +17,7 @@ void vs_habit_went(struct vs_watched *w, bool ahead)
 
 void vs_habit_used(struct vs_watched *w, uint64_t now)
 {
-    if (now - w->forecast.last <= longest(w) / 2)
+    if (now < w->forecast.last || now - w->forecast.last <= longest(w) / 2)
         return;
     w->habit = w->went ? (uint8_t)(w->habit + (w->habit < ENOUGH)) : 0;
     w->went = w->ahead = false;

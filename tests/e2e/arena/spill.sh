@@ -38,6 +38,7 @@ done
 works 140 random 8 MOST=200
 works 140 random 8 MOST=200 VRAMSCOPE_ARENA_FREE=defer
 works 280 threads 8 MOST=180
+works 56 sharing 3
 works 130 freed 6
 works 130 graph 4
 works 130 suspends 1
