@@ -376,17 +376,18 @@ static void use(struct vs_watched *w, CUstream stream, uint8_t now, bool known)
     w->work = work > w->work ? work : w->work; /* another thread's may be later, and looked at before */
     if (givens++ < GIVEN)
         given[givens - 1] = address;
-    if (known && vs_spill_on())
-        vs_habit_used(w, work);
-    if (known)
-        vs_forecast_used(&w->forecast, work);
-    w->early = w->undone = false;
     if (w->parked && known && now != VS_ACCESS_IN_OPTIMIZER && !vs_spill_on())
         vs_plan_unforeseen(w);
     lacks = lacks || (w->parked && !have(address, known));
     w = vs_watched_at(address, 0); /* the lock was given meanwhile */
-    if (w != NULL)
-        vs_park_wait(w, stream);
+    if (w == NULL)
+        return;
+    if (known && vs_spill_on())
+        vs_habit_used(w, work); /* behind its return, which may end the habit */
+    if (known)
+        vs_forecast_used(&w->forecast, work);
+    w->early = w->undone = false;
+    vs_park_wait(w, stream);
 }
 
 void vs_park_given(CUstream stream, uint64_t address, uint64_t size)

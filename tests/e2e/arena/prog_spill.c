@@ -7,6 +7,7 @@
  *     train      layers' activations in forward, gradients in backward, two states of each weight used
  *                in the optimizer alone
  *     layers     weights, used one after the other, again and again
+ *     eases      the same, and a large block that lives for ten rounds alone
  *     random     blocks of many sizes, used, freed and made at random
  *     threads    the same by two threads with a stream each
  *     sharing    four threads use the same blocks beside their own
@@ -140,6 +141,29 @@ static void layers(int round)
         use(&between);
         drop(&between);
     }
+}
+
+/* From the tenth round on all fits. */
+static void eases(int round)
+{
+    static struct block weight[30], more;
+    if (round == 0)
+        make(&more, 6 * WEIGHT * MIB, 1);
+    for (int i = 0; i < 30; i++) {
+        CUdeviceptr between;
+        if (round == 0)
+            make(&weight[i], WEIGHT * MIB, (uint32_t)i);
+        for (int k = 0; k < 4; k++) {
+            OK(launch(one, weight[i].at));
+            OK(cuMemAllocAsync(&between, WEIGHT / 2 * MIB, stream));
+            OK(launch(one, between));
+            OK(cuMemFreeAsync(between, stream));
+        }
+    }
+    if (round < 10)
+        OK(launch(one, more.at));
+    if (round == 10)
+        drop(&more);
 }
 
 static uint32_t below(uint64_t *seed, uint32_t n)
@@ -371,15 +395,11 @@ int main(int argc, char **argv)
         const char *name;
         void (*round)(int);
         void (*once)(void);
-    } ways[] = {{"train", train, NULL},
-                {"layers", layers, NULL},
-                {"random", random_rounds, NULL},
-                {"freed", freed, NULL},
-                {"graph", graph, NULL},
-                {"unknown", NULL, unknown},
-                {"together", NULL, play_together},
-                {"small", NULL, small},
-                {"suspends", NULL, suspends},
+    } ways[] = {{"train", train, NULL},     {"layers", layers, NULL},
+                {"eases", eases, NULL},     {"random", random_rounds, NULL},
+                {"freed", freed, NULL},     {"graph", graph, NULL},
+                {"unknown", NULL, unknown}, {"together", NULL, play_together},
+                {"small", NULL, small},     {"suspends", NULL, suspends},
                 {"waits", NULL, waits}};
     CUmodule module;
     CUevent from, to;
@@ -397,7 +417,7 @@ int main(int argc, char **argv)
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     OK(cuEventCreate(&from, 0));
     OK(cuEventCreate(&to, 0));
-    words = malloc(16 * MIB);
+    words = malloc(6 * WEIGHT * MIB);
     if (!strcmp(argv[1], "threads"))
         threads(thread, 2, rounds);
     for (int i = 0; i < 3 && !strcmp(argv[1], "sharing"); i++)
