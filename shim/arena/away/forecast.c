@@ -22,6 +22,8 @@ uint32_t vs_forecast_longest(const struct vs_forecast *f)
 void vs_forecast_used(struct vs_forecast *f, uint64_t now)
 {
     uint64_t since = now - f->last, gap = now - f->begun;
+    if (now < f->last)
+        return; /* another thread's work is later, and was looked at before */
     f->last = now;
     if (since <= NEAR || since <= vs_forecast_longest(f) / PART)
         return;

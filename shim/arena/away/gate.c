@@ -244,6 +244,16 @@ void vs_gate_look(uint64_t work)
         atomic_store_explicit(&place->looked, work, memory_order_relaxed);
 }
 
+bool vs_gate_look_again(uint64_t work, uint64_t later)
+{
+    struct vs_presence *place = vs_presence_mine;
+    bool only = place != NULL && !place->shared && work != 0 &&
+                atomic_load_explicit(&place->looked, memory_order_relaxed) == work;
+    if (only) /* relaxed: as above */
+        atomic_store_explicit(&place->looked, later, memory_order_relaxed);
+    return only;
+}
+
 uint64_t vs_gate_looking(void)
 {
     struct vs_presence *place;

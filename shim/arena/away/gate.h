@@ -57,6 +57,8 @@ void vs_gate_wait_turn(uint32_t turn);
 /* The calling thread, which is inside, looks at the operands of WORK.  The oldest that any thread looked at
  * and has not given yet; 0: nobody knows, UINT64_MAX: there is none.  Under one lock of the callers'. */
 void vs_gate_look(uint64_t work);
+/* It looks at those of WORK, and at no older ones: as if at those of LATER.  False: older ones are. */
+bool vs_gate_look_again(uint64_t work, uint64_t later);
 uint64_t vs_gate_looking(void);
 
 /* Functions in the place of the driver's that give the device work (gate_calls.c). */

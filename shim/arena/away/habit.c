@@ -9,7 +9,7 @@ static uint64_t longest(const struct vs_watched *w)
     return vs_forecast_longest(&w->forecast);
 }
 
-void vs_habit_went(struct vs_watched *w, bool ahead)
+void vs_habit_went(struct vs_watched *w, uint8_t ahead)
 {
     w->went = true;
     w->ahead = ahead;
@@ -17,15 +17,16 @@ void vs_habit_went(struct vs_watched *w, bool ahead)
 
 void vs_habit_used(struct vs_watched *w, uint64_t now)
 {
-    if (now - w->forecast.last <= longest(w) / 2)
+    if (now < w->forecast.last || now - w->forecast.last <= longest(w) / 2)
         return;
     w->habit = w->went ? (uint8_t)(w->habit + (w->habit < ENOUGH)) : 0;
-    w->went = w->ahead = false;
+    w->went = false;
+    w->ahead = 0;
 }
 
 bool vs_habit_back(struct vs_watched *w, uint64_t spare)
 {
-    bool idle = w->ahead && spare >= w->size;
+    bool idle = w->ahead != 0 && spare >= w->size;
     if (idle)
         w->habit = 0;
     return idle;
@@ -57,5 +58,5 @@ struct vs_watched *vs_habit_next(const struct vs_served *s, uint64_t now, uint64
 
 bool vs_habit_lets(const struct vs_watched *w, uint64_t next)
 {
-    return !w->ahead || next <= longest(w) / 2;
+    return w->ahead == 0 || next <= longest(w) / 2;
 }

@@ -15,8 +15,8 @@
 
 #include "watched.h"
 
-/* W goes, or work NOW is given it. */
-void vs_habit_went(struct vs_watched *w, bool ahead);
+/* W goes, ahead of need or not (0), or work NOW is given it. */
+void vs_habit_went(struct vs_watched *w, uint8_t ahead);
 void vs_habit_used(struct vs_watched *w, uint64_t now);
 /* It comes back, and SPARE bytes lay idle all the while.  Whether it need not have gone. */
 bool vs_habit_back(struct vs_watched *w, uint64_t spare);

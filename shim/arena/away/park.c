@@ -265,13 +265,32 @@ void vs_park_work(CUstream stream)
 
 /* ---- uses ---- */
 
+#define GIVEN 32u              /* blocks of one work, after which it cannot begin anew */
 static __thread uint64_t work; /* that the thread looks at the operands of */
-static __thread bool lacks;    /* the device has no memory for one */
+static __thread uint64_t given[GIVEN];
+static __thread uint32_t givens; /* blocks that it was given so far */
+static __thread bool lacks;      /* the device has no memory for one */
 
 void vs_park_next(void)
 {
     work = atomic_fetch_add_explicit(&works, 1, memory_order_relaxed) + 1; /* relaxed: a count */
+    givens = 0;
     lacks = false;
+}
+
+/* The work that was waited with is the latest from now on, so that what others have used meanwhile can go:
+ * but for what it is given that would stay as long as it waits. */
+static void begin_anew(void)
+{
+    uint64_t now = atomic_fetch_add_explicit(&works, 1, memory_order_relaxed) + 1;
+    if (givens > GIVEN || !vs_gate_look_again(work, now))
+        return;
+    work = now;
+    for (uint32_t i = 0; i < givens; i++) {
+        struct vs_watched *w = vs_watched_at(given[i], 0);
+        if (w != NULL)
+            w->work = now;
+    }
 }
 
 bool vs_park_lacks(void)
@@ -335,6 +354,7 @@ static bool have(uint64_t address, bool known)
             return false;
         }
         pause_for(w->arena, first);
+        begin_anew();
     }
     return true;
 }
@@ -353,18 +373,21 @@ static void use(struct vs_watched *w, CUstream stream, uint8_t now, bool known)
     if (w->seen == 0)
         w->order = next_order++;
     w->seen |= now;
-    w->work = work;
-    if (known && vs_spill_on())
-        vs_habit_used(w, work);
-    if (known)
-        vs_forecast_used(&w->forecast, work);
-    w->early = w->undone = false;
+    w->work = work > w->work ? work : w->work; /* another thread's may be later, and looked at before */
+    if (givens++ < GIVEN)
+        given[givens - 1] = address;
     if (w->parked && known && now != VS_ACCESS_IN_OPTIMIZER && !vs_spill_on())
         vs_plan_unforeseen(w);
     lacks = lacks || (w->parked && !have(address, known));
     w = vs_watched_at(address, 0); /* the lock was given meanwhile */
-    if (w != NULL)
-        vs_park_wait(w, stream);
+    if (w == NULL)
+        return;
+    if (known && vs_spill_on())
+        vs_habit_used(w, work); /* behind its return, which may end the habit */
+    if (known)
+        vs_forecast_used(&w->forecast, work);
+    w->early = w->undone = false;
+    vs_park_wait(w, stream);
 }
 
 void vs_park_given(CUstream stream, uint64_t address, uint64_t size)

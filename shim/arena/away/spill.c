@@ -48,7 +48,10 @@ bool vs_spill_on(void)
 static struct window {
     uint32_t requests, looks;
     uint64_t least, before; /* idle: in this window, in the last one */
-    uint64_t spare;         /* idle, the least since blocks went ahead of need */
+    /* Idle, the least: since blocks of this kind go ahead of need, and while those of the other one went. One
+     * that is away went in one of the two times. */
+    uint64_t spare, spare_before;
+    bool kind;
 } windows[VS_SERVED_DEVICES];
 static uint32_t turn; /* to send some, or to have some back */
 
@@ -100,7 +103,7 @@ static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, ui
         w->tries = turn;
         if (!vs_park_out(w))
             continue;
-        vs_habit_went(w, false);
+        vs_habit_went(w, 0);
         gone += w->size;
         w->undone = w->early;
         w->early = false;
@@ -112,13 +115,18 @@ static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, ui
     return gone != 0;
 }
 
-/* Whether some that went ahead are not back. */
-static bool any_ahead(const struct vs_served *s)
+/* Whether some that went ahead and are of this KIND are not back. */
+static bool any_ahead(const struct vs_served *s, uint8_t kind)
 {
     VS_WATCHED_EACH(w)
-    if (w->ahead && w->parked && w->s == s)
+    if (w->ahead == kind && w->parked && w->s == s)
         return true;
     return false;
+}
+
+static uint8_t ahead(const struct window *v, bool other)
+{
+    return v->kind != other ? 2 : 1;
 }
 
 /* What has gone in one round after another goes at the beginning of this one. */
@@ -130,21 +138,28 @@ static void send_ahead(struct vs_served *s, struct vs_arena *arena, uint64_t now
     struct vs_watched *w = oldest != 0 ? vs_habit_next(s, now, oldest, turn) : NULL;
     if (w == NULL || !vs_park_copies(s, arena) || !vs_park_fence(s))
         return;
-    if (!any_ahead(s))
+    if (!any_ahead(s, ahead(v, true))) {
+        v->spare_before = any_ahead(s, ahead(v, false)) ? v->spare : UINT64_MAX;
+        v->kind = !v->kind;
         v->spare = UINT64_MAX;
+    }
     for (; w != NULL; w = vs_habit_next(s, now, oldest, turn)) {
         w->tries = turn;
         if (vs_park_out(w))
-            vs_habit_went(w, true);
+            vs_habit_went(w, ahead(v, false));
     }
 }
 
+/* The headroom is not the arena's.  Memory is needed by what comes back as well as by requests. */
 void vs_spill_came_back(struct vs_watched *w)
 {
     struct window *v = &windows[w->s - vs_served];
-    uint64_t left = vs_spill_headroom(w->s->total);
-    if (v->spare != UINT64_MAX && vs_habit_back(w, v->spare > left ? v->spare - left : 0))
-        v->spare -= w->size; /* the next one was needed so much more */
+    uint64_t least = v->spare < v->spare_before ? v->spare : v->spare_before, lies = idle(w->arena);
+    if (least != UINT64_MAX && vs_habit_back(w, least)) { /* the next one was needed so much more */
+        v->spare -= v->spare != UINT64_MAX ? w->size : 0;
+        v->spare_before -= v->spare_before != UINT64_MAX ? w->size : 0;
+    }
+    v->spare = lies < v->spare ? lies : v->spare;
 }
 
 bool vs_spill_for(const struct vs_watched *w, uint64_t now)

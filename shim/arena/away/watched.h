@@ -33,7 +33,7 @@ struct vs_watched {
     bool early;    /* it came back before it was used */
     bool undone;   /* and was spilled again before that */
     bool went;     /* it was spilled since its last use (habit.h) */
-    bool ahead;    /* before there was need */
+    uint8_t ahead; /* before there was need: 1 or 2 (spill.c), or not, 0 */
     uint8_t habit; /* long gaps between uses in which it was, one after another */
 };
 

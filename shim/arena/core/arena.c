@@ -288,10 +288,12 @@ static int place_block(struct vs_arena *a, uint32_t queue, unsigned flags, uint6
 }
 
 /* Whether blocks go for the request before the device is waited for: while there is a headroom its caller can
- * send some, whose memory a stream can wait for.  What other frees wait for would not be enough. */
+ * send some, whose memory a stream can wait for.  What other frees wait for would not be enough.  A private
+ * queue never gets what they leave. */
 static bool sends_instead(const struct vs_arena *a, uint32_t queue, uint64_t size)
 {
-    bool can_wait = queue != VS_ARENA_ANY && !a->queue[queue].retired && !a->config.no_stream_waits;
+    const struct queue *l = &a->queue[queue];
+    bool can_wait = queue != VS_ARENA_ANY && !l->retired && !l->private && !a->config.no_stream_waits;
     return a->config.headroom != 0 && can_wait && a->stats.deferred < size;
 }
 

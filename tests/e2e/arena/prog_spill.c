@@ -4,13 +4,19 @@
  * each use.  Says what was alive at the most, and the time of a round by the device's clock, of the last
  * ones.
  *
- *      train      layers' activations in forward, gradients in backward, two states of each weight used in
- * the optimizer alone layers     weights, used one after the other, again and again random     blocks of many
- * sizes, used, freed and made at random threads    the same by two threads with a stream each freed blocks
- * that were not used for long are freed unknown    a kernel that finds addresses in memory, where all fits on
- * the device and where it does not; then all goes on together   one kernel is given more than the device has,
- * then less small      blocks too small to go: says how many there are until memory is out graph      a
- * captured graph's block is used by launches
+ *     train      layers' activations in forward, gradients in backward, two states of each weight used
+ *                in the optimizer alone
+ *     layers     weights, used one after the other, again and again
+ *     eases      the same, and a large block that lives for ten rounds alone
+ *     random     blocks of many sizes, used, freed and made at random
+ *     threads    the same by two threads with a stream each
+ *     sharing    four threads use the same blocks beside their own
+ *     freed      blocks that were not used for long are freed
+ *     unknown    a kernel that finds addresses in memory, where all fits on the device and where it does
+ *                not; then all goes on
+ *     together   one kernel is given more than the device has, then less
+ *     small      blocks too small to go: says how many there are until memory is out
+ *     graph      a captured graph's block is used by launches
  *
  * MOST=MIB: of random and threads, what is alive at the most (each).
  */
@@ -22,7 +28,7 @@
 #include "prog.h"
 #include "vramscope.h"
 
-enum { LAYERS = 12, WEIGHT = 8, ACTIVATION = 7, BLOCKS = 64, TOGETHER = 16 };
+enum { LAYERS = 12, WEIGHT = 8, ACTIVATION = 7, BLOCKS = 64, TOGETHER = 16, SHARERS = 4, SHARED = 4 * MIB };
 
 static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
                           ".visible .entry simcuda_nothing_one(.param .u64 a) { ret; }\n"
@@ -137,6 +143,29 @@ static void layers(int round)
     }
 }
 
+/* From the tenth round on all fits. */
+static void eases(int round)
+{
+    static struct block weight[30], more;
+    if (round == 0)
+        make(&more, 6 * WEIGHT * MIB, 1);
+    for (int i = 0; i < 30; i++) {
+        CUdeviceptr between;
+        if (round == 0)
+            make(&weight[i], WEIGHT * MIB, (uint32_t)i);
+        for (int k = 0; k < 4; k++) {
+            OK(launch(one, weight[i].at));
+            OK(cuMemAllocAsync(&between, WEIGHT / 2 * MIB, stream));
+            OK(launch(one, between));
+            OK(cuMemFreeAsync(between, stream));
+        }
+    }
+    if (round < 10)
+        OK(launch(one, more.at));
+    if (round == 10)
+        drop(&more);
+}
+
 static uint32_t below(uint64_t *seed, uint32_t n)
 {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -182,13 +211,18 @@ static void random_rounds(int round)
     play_random(block, &seed, limit_of());
 }
 
+static void begin_thread(void)
+{
+    OK(cuCtxSetCurrent(context));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    words = malloc(16 * MIB);
+}
+
 static void *thread(void *rounds)
 {
     struct block block[BLOCKS] = {0};
     uint64_t seed = (uintptr_t)pthread_self();
-    OK(cuCtxSetCurrent(context));
-    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    words = malloc(16 * MIB);
+    begin_thread();
     for (int i = *(int *)rounds; i > 0; i--)
         play_random(block, &seed, limit_of());
     for (int i = 0; i < BLOCKS; i++)
@@ -197,12 +231,44 @@ static void *thread(void *rounds)
     return NULL;
 }
 
-static void threads(int rounds)
+/* All copy from and to the same blocks, whose words are those of their own: who waits for memory while it is
+ * given one of them finds it still there. */
+static struct block common[3];
+
+static void *sharing(void *rounds)
 {
-    pthread_t other[2];
-    for (int i = 0; i < 2; i++)
-        CHECK(pthread_create(&other[i], NULL, thread, &rounds) == 0);
-    for (int i = 0; i < 2; i++)
+    struct block own[4], other[3];
+    uint64_t seed = (uintptr_t)pthread_self();
+    begin_thread();
+    for (int i = 0; i < 4; i++)
+        make(&own[i], SHARED, 5);
+    for (int i = 0; i < 3; i++)
+        make(&other[i], SHARED + i * MIB, below(&seed, 1u << 30));
+    for (int i = 100 * *(int *)rounds; i > 0; i--) {
+        struct block *mine = &own[below(&seed, 4)], *its = &common[below(&seed, 3)],
+                     *not = &other[below(&seed, 3)];
+        uint32_t what = below(&seed, 6);
+        if (what < 4) {
+            OK(cuMemcpyDtoDAsync(what < 2 ? mine->at : its->at, what < 2 ? its->at : mine->at, SHARED,
+                                 stream));
+        } else if (what == 4) {
+            drop(not );
+            make(not, not ->bytes, below(&seed, 1u << 30));
+        } else {
+            look(mine);
+            look(not );
+            look(its);
+        }
+    }
+    return NULL;
+}
+
+static void threads(void *(*f)(void *), int count, int rounds)
+{
+    pthread_t other[SHARERS];
+    for (int i = 0; i < count; i++)
+        CHECK(pthread_create(&other[i], NULL, f, &rounds) == 0);
+    for (int i = 0; i < count; i++)
         CHECK(pthread_join(other[i], NULL) == 0);
 }
 
@@ -329,15 +395,11 @@ int main(int argc, char **argv)
         const char *name;
         void (*round)(int);
         void (*once)(void);
-    } ways[] = {{"train", train, NULL},
-                {"layers", layers, NULL},
-                {"random", random_rounds, NULL},
-                {"freed", freed, NULL},
-                {"graph", graph, NULL},
-                {"unknown", NULL, unknown},
-                {"together", NULL, play_together},
-                {"small", NULL, small},
-                {"suspends", NULL, suspends},
+    } ways[] = {{"train", train, NULL},     {"layers", layers, NULL},
+                {"eases", eases, NULL},     {"random", random_rounds, NULL},
+                {"freed", freed, NULL},     {"graph", graph, NULL},
+                {"unknown", NULL, unknown}, {"together", NULL, play_together},
+                {"small", NULL, small},     {"suspends", NULL, suspends},
                 {"waits", NULL, waits}};
     CUmodule module;
     CUevent from, to;
@@ -355,9 +417,13 @@ int main(int argc, char **argv)
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     OK(cuEventCreate(&from, 0));
     OK(cuEventCreate(&to, 0));
-    words = malloc(16 * MIB);
+    words = malloc(6 * WEIGHT * MIB);
     if (!strcmp(argv[1], "threads"))
-        threads(rounds);
+        threads(thread, 2, rounds);
+    for (int i = 0; i < 3 && !strcmp(argv[1], "sharing"); i++)
+        make(&common[i], SHARED, 5);
+    if (!strcmp(argv[1], "sharing"))
+        threads(sharing, SHARERS, rounds);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         if (strcmp(ways[i].name, argv[1]) != 0)
             continue;

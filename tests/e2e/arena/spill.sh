@@ -38,6 +38,9 @@ done
 works 140 random 8 MOST=200
 works 140 random 8 MOST=200 VRAMSCOPE_ARENA_FREE=defer
 works 280 threads 8 MOST=180
+works 56 sharing 3
+works 256 eases 35
+expect_sql "SELECT away_bytes FROM away ORDER BY seq DESC LIMIT 1" 0 # what went in each round goes no more
 works 130 freed 6
 works 130 graph 4
 works 130 suspends 1

@@ -383,6 +383,17 @@ TEST(large_blocks_leave_the_headroom_to_small_ones)
     done();
 }
 
+/* Its caller sends nothing for it: what is idle once the device is done is all that it can get. */
+TEST(a_private_queue_waits_for_the_device_whatever_the_headroom)
+{
+    begin_park(8, &(struct vs_arena_config){.headroom = G});
+    k.lag = 100;
+    uint32_t private = queue_of(3, VS_QUEUE_PRIVATE);
+    give(take(one, 6 * G), one);
+    give(take(private, 6 * G), private);
+    done();
+}
+
 /* What lies at home is freed while a block in an alias mapping has the chunk parked: others come there. */
 TEST(a_chunk_that_is_parked_in_an_alias_mapping_serves_its_heap)
 {

@@ -105,6 +105,16 @@ static void train(uint32_t layers)
             used(k * layers + i);
 }
 
+/* Two threads begin work, and the one that began first looks at the block last. */
+TEST(work_that_began_before_the_last_is_no_gap)
+{
+    struct vs_forecast f = vs_forecast_born(100);
+    vs_forecast_used(&f, 200);
+    vs_forecast_used(&f, 150);
+    vs_forecast_used(&f, 300);
+    assert_true(f.last == 300 && f.gaps == 2 && vs_forecast_longest(&f) == 100);
+}
+
 TEST(a_training_s_states_go_and_what_is_needed_soon_stays)
 {
     uint32_t count[3];
