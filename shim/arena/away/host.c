@@ -174,7 +174,7 @@ static void make_pages(char *from, uint64_t bytes)
     pthread_attr_t attr;
     sigset_t all, before;
     unsigned started = 0, count = processors();
-    uint64_t each = (bytes / count + (2ull << 20) - 1) & -(2ull << 20);
+    uint64_t each = (bytes / count + (2ull << 20)) & -(2ull << 20);
     if (count < 2)
         return;
     sigfillset(&all);

@@ -12,9 +12,6 @@
 #include "park.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "access/use.h"
@@ -101,23 +98,11 @@ static bool tell(uint64_t address)
                                                .own = VS_PARK_NO_STREAM}) != NULL;
 }
 
-/* Of the words of VRAMSCOPE_PARK, "optimizer-state,gradient", that of ROLE. */
-static bool is_wanted(unsigned role)
-{
-    char word[32];
-    snprintf(word, sizeof word, "%s", vs_role_word(role));
-    for (char *c = word; *c != 0; c++)
-        *c = *c == ' ' ? '-' : *c;
-    const char *at = strstr(vs_options.park, word);
-    return at != NULL && (at == vs_options.park || at[-1] == ',') &&
-           (at[strlen(word)] == ',' || at[strlen(word)] == 0);
-}
-
 void vs_park_told(const uint64_t *addresses, size_t count, unsigned role)
 {
     bool any = false;
     int cancel;
-    if (role >= VS_ROLE_COUNT || vs_spill_on() || !is_wanted(role) || !vs_served_in())
+    if (role >= VS_ROLE_COUNT || vs_spill_on() || !vs_plan_wants(role) || !vs_served_in())
         return;
     cancel = enter();
     for (size_t i = 0; i < count; i++)

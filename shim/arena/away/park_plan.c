@@ -13,16 +13,19 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "account.h"
 #include "calls.h"
 #include "core/fork.h"
 #include "core/log.h"
+#include "core/options.h"
 #include "foreseen.h"
 #include "host.h"
 #include "park_copy.h"
 #include "trace/access.h"
+#include "trace/roles.h"
 
 #define EVERY   64u   /* requests between two looks */
 #define POINTS  8192u /* of a gap; behind them nothing comes back before it must */
@@ -142,6 +145,18 @@ uint64_t vs_plan_room(struct vs_served *s, struct vs_arena *arena)
 
 /* ---- what is parked ---- */
 
+/* "optimizer-state,gradient" */
+bool vs_plan_wants(unsigned role)
+{
+    char word[32];
+    snprintf(word, sizeof word, "%s", vs_role_word(role));
+    for (char *c = word; *c != 0; c++)
+        *c = *c == ' ' ? '-' : *c;
+    const char *at = strstr(vs_options.park, word);
+    return at != NULL && (at == vs_options.park || at[-1] == ',') &&
+           (at[strlen(word)] == ',' || at[strlen(word)] == 0);
+}
+
 static int by_size(const void *a, const void *b)
 {
     const struct vs_watched *const *x = a, *const *y = b;
@@ -220,12 +235,16 @@ static double link_rate(const struct vs_watched *w)
 
 /* What lies idle is what the last peak had beside the states: from here on it has those that are parked, too.
  */
-static void need_less(const struct vs_served *s, struct vs_arena *arena)
+static void need_less(void)
 {
     struct vs_arena_stats stats;
-    uint64_t planned = vs_plan.bytes[s - vs_served];
-    vs_arena_stats(arena, &stats);
-    vs_arena_trim(arena, stats.idle > planned ? stats.idle - planned : 0);
+    for (int i = 0; i < VS_SERVED_DEVICES; i++) {
+        struct vs_arena *arena = vs_plan.bytes[i] != 0 ? vs_served_arena(&vs_served[i]) : NULL;
+        if (arena == NULL)
+            continue;
+        vs_arena_stats(arena, &stats);
+        vs_arena_trim(arena, stats.idle > vs_plan.bytes[i] ? stats.idle - vs_plan.bytes[i] : 0);
+    }
 }
 
 /* The context of the first block is current. */
@@ -244,7 +263,7 @@ static void decide(struct vs_watched **list, uint32_t count, uint64_t all)
         say(all, planned, rate);
     vs_plan.on = vs_plan.on && planned != 0;
     if (vs_plan.on)
-        need_less(list[0]->s, list[0]->arena);
+        need_less();
 }
 
 static void plan(void)

@@ -14,6 +14,9 @@ struct vs_plan {
 };
 extern struct vs_plan vs_plan;
 
+/* Whether blocks of ROLE are to be parked: VRAMSCOPE_PARK. */
+bool vs_plan_wants(unsigned role);
+
 /* The optimizer is done with, STREAM is given other work: measures, and plans once enough is known.  UNKNOWN:
  * work so far of which nobody knows what it used, but in the optimizer. */
 void vs_plan_gap_begins(CUstream stream, uint32_t unknown);
