@@ -90,15 +90,17 @@ beside() {
     local name=$1 log
     shift
     log=$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"$name").log
-    "$@" >"$log" 2>&1 &
+    # the shell forgets the status of one that ended long ago, once its number is another's
+    { "$@" >"$log" 2>&1; echo $? >"$log.status"; } &
     pids+=($!) names+=("$name")
 }
 together() {
     local i status
     for i in "${!pids[@]}"; do
-        wait "${pids[i]}"
-        status=$?
-        result "${names[i]}" "$(told $status)" "$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"${names[i]}").log"
+        local log=$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"${names[i]}").log
+        wait "${pids[i]}" 2>/dev/null
+        status=$(cat "$log.status" 2>/dev/null || echo 1)
+        result "${names[i]}" "$(told "$status")" "$log"
     done
     names=() pids=()
 }

@@ -250,16 +250,12 @@ void vs_park_work(CUstream stream)
 
 /* ---- uses ---- */
 
-#define GIVEN 32u              /* blocks of one work, after which it cannot begin anew */
 static __thread uint64_t work; /* that the thread looks at the operands of */
-static __thread uint64_t given[GIVEN];
-static __thread uint32_t givens; /* blocks that it was given so far */
-static __thread bool lacks;      /* the device has no memory for one */
+static __thread bool lacks;    /* the device has no memory for one */
 
 void vs_park_next(void)
 {
     work = atomic_fetch_add_explicit(&works, 1, memory_order_relaxed) + 1; /* relaxed: a count */
-    givens = 0;
     lacks = false;
 }
 
@@ -268,14 +264,10 @@ void vs_park_next(void)
 static void begin_anew(void)
 {
     uint64_t now = atomic_fetch_add_explicit(&works, 1, memory_order_relaxed) + 1;
-    if (givens > GIVEN || !vs_gate_look_again(work, now))
+    if (!vs_watched_knows(work) || !vs_gate_look_again(work, now))
         return;
+    vs_watched_renew(work, now);
     work = now;
-    for (uint32_t i = 0; i < givens; i++) {
-        struct vs_watched *w = vs_watched_at(given[i], 0);
-        if (w != NULL)
-            w->work = now;
-    }
 }
 
 bool vs_park_lacks(void)
@@ -359,8 +351,7 @@ static void use(struct vs_watched *w, CUstream stream, uint8_t now, bool known)
         w->order = next_order++;
     w->seen |= now;
     w->work = work > w->work ? work : w->work; /* another thread's may be later, and looked at before */
-    if (givens++ < GIVEN)
-        given[givens - 1] = address;
+    vs_watched_given(work, address);
     if (w->parked && known && now != VS_ACCESS_IN_OPTIMIZER && !vs_spill_on())
         vs_plan_unforeseen(w);
     lacks = lacks || (w->parked && !have(address, known));

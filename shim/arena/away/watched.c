@@ -121,3 +121,41 @@ uint32_t *vs_watched_kept(uint64_t address)
     struct entry *e = entry_of(address >> ENTRY_BITS);
     return e != NULL ? &e->kept : NULL;
 }
+
+/* ---- what a work was given ---- */
+
+#define AT_ONCE 64u /* works; an entry that another takes is lost */
+#define GIVEN   32u
+
+static struct given {
+    uint64_t work;
+    uint32_t count;
+    uint64_t at[GIVEN];
+} given[AT_ONCE];
+
+void vs_watched_given(uint64_t work, uint64_t address)
+{
+    struct given *g = &given[work % AT_ONCE];
+    if (g->work != work)
+        *g = (struct given){.work = work};
+    if (g->count++ < GIVEN)
+        g->at[g->count - 1] = address;
+}
+
+bool vs_watched_knows(uint64_t work)
+{
+    const struct given *g = &given[work % AT_ONCE];
+    return g->work == work && g->count <= GIVEN;
+}
+
+void vs_watched_renew(uint64_t work, uint64_t now)
+{
+    struct given g = given[work % AT_ONCE];
+    g.work = now;
+    given[now % AT_ONCE] = g;
+    for (uint32_t i = 0; i < g.count; i++) {
+        struct vs_watched *w = vs_watched_at(g.at[i], 0);
+        if (w != NULL)
+            w->work = now;
+    }
+}

@@ -51,6 +51,13 @@ struct vs_watched *vs_watched_at(uint64_t address, uint64_t size);
 struct vs_watched *vs_watched_add(const struct vs_watched *block);
 void vs_watched_remove(struct vs_watched *w);
 
+/* The block at ADDRESS is given to a work. */
+void vs_watched_given(uint64_t work, uint64_t address);
+/* Whether all that it was given so far is known: not where it was given more than 32 blocks.  Then it can be
+ * given them anew, by the number NOW. */
+bool vs_watched_knows(uint64_t work);
+void vs_watched_renew(uint64_t work, uint64_t now);
+
 /* What the store keeps of the 2 MiB at ADDRESS (store.c); NULL: no block was ever there. */
 uint32_t *vs_watched_kept(uint64_t address);
 

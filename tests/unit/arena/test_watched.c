@@ -142,6 +142,23 @@ TEST(addresses_that_no_device_has_find_nothing)
     assert_null(vs_watched_add(&(struct vs_watched){.address = (1ull << 47) - MIB, .size = 2 * MIB}));
 }
 
+TEST(a_work_is_given_anew_all_that_it_was_given_or_nothing)
+{
+    struct vs_watched *w = vs_watched_add(&(struct vs_watched){.address = BASE, .size = 4 * MIB, .work = 9});
+    vs_watched_given(5, BASE);
+    vs_watched_given(5, BASE + 64 * MIB); /* it has ended since */
+    assert_true(vs_watched_knows(5) && !vs_watched_knows(6));
+    vs_watched_renew(5, 12);
+    assert_int_equal(w->work, 12);
+    assert_true(vs_watched_knows(12));
+    vs_watched_given(5 + 64, BASE); /* its entry is another's */
+    assert_false(vs_watched_knows(5));
+    for (int i = 0; i < 31; i++)
+        vs_watched_given(12, BASE);
+    assert_false(vs_watched_knows(12)); /* more than are kept */
+    vs_watched_remove(w);
+}
+
 /* ---- the store ---- */
 
 static uint64_t unit_at(uint64_t i)
