@@ -95,9 +95,9 @@ beside() {
     pids+=($!) names+=("$name")
 }
 together() {
-    local i status
+    local i status log
     for i in "${!pids[@]}"; do
-        local log=$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"${names[i]}").log
+        log=$logs/$(tr -c 'a-zA-Z0-9_\n' - <<<"${names[i]}").log
         wait "${pids[i]}" 2>/dev/null
         status=$(cat "$log.status" 2>/dev/null || echo 1)
         result "${names[i]}" "$(told "$status")" "$log"
