@@ -259,12 +259,14 @@ void vs_park_next(void)
     lacks = false;
 }
 
-/* The work that was waited with is the latest from now on, so that what others have used meanwhile can go:
- * but for what it is given that would stay as long as it waits. */
+/* A thread that waits gives its work a new number.  By the old one no block could go that another thread has
+ * used since, for as long as it waits. */
 static void begin_anew(void)
 {
-    uint64_t now = atomic_fetch_add_explicit(&works, 1, memory_order_relaxed) + 1;
-    if (!vs_watched_knows(work) || !vs_gate_look_again(work, now))
+    if (!vs_watched_knows(work))
+        return;
+    uint64_t now = atomic_fetch_add_explicit(&works, 1, memory_order_relaxed) + 1; /* relaxed: a count */
+    if (!vs_gate_look_again(work, now))
         return;
     vs_watched_renew(work, now);
     work = now;
@@ -433,8 +435,7 @@ bool vs_park_retry(struct vs_served *s, struct vs_arena *arena, uint64_t size, u
     return answer == VS_SPILL_AGAIN;
 }
 
-/* What may come back as memory falls.  Other chunks would have to be made for it where somebody has its own.
- */
+/* What may come back as memory falls. */
 static void planned_back(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t room = vs_plan_room(s, arena);

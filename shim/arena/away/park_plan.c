@@ -32,12 +32,12 @@
 #define ROUNDS  2u    /* that a block must have been used in the same phases, before it is parked */
 #define OFTEN   3u    /* times that work brings all back of which nobody knows what it uses */
 #define GIVE_UP 6u    /* rounds, until it is said that nothing is parked */
-#define STEADY  0.9f  /* of the shortest gap so far: one as long as that is as they all will be */
+#define STEADY  0.9f  /* of the shortest gap so far: the next one is no shorter, and the warm-up is over */
 #define WARM_UP 8u    /* gaps, in which each may be shorter than the last */
 #define SETTLES 10u   /* gaps after the decision, in which mappings are made anew */
 #define JUDGED  5u    /* and the next ones, of which the shortest is held against those before */
-#define PAYS    1.15f
-#define USABLE  0.9 /* of the gap: the rest is for what the copies wait for */
+#define PAYS    1.15f /* times the gap before; a longer one is said */
+#define USABLE  0.9   /* of the gap: the rest is for what the copies wait for */
 #define TRY     (64ull << 20)
 #define SLACK   128u /* one part of so many of the peak stays free of what comes back */
 
@@ -50,7 +50,7 @@ static CUevent begun, ended; /* of the last gap; NULL: not recorded */
 static float shortest = -1;  /* ms of device time, of the gaps before the decision; below 0: unknown */
 static uint32_t measured;    /* so many */
 static bool steady;          /* the last of them was no shorter */
-static float parked = -1;    /* likewise, of those that are judged */
+static float judged = -1;    /* ms, the shortest of those that are judged; below 0: unknown */
 static uint32_t gaps;        /* since the decision */
 static struct vs_served *timed;
 
@@ -86,7 +86,7 @@ static void read_time(void)
 {
     if (begun == NULL || ended == NULL || !vs_park_reached(timed, ended))
         return; /* it is read when a later gap begins */
-    float ms = vs_park_between(timed, begun, ended), *least = decided ? &parked : &shortest;
+    float ms = vs_park_between(timed, begun, ended), *least = decided ? &judged : &shortest;
     begun = ended = NULL;
     if (ms < 0)
         return;
@@ -233,8 +233,8 @@ static double link_rate(const struct vs_watched *w)
     return rate;
 }
 
-/* What lies idle is what the last peak had beside the states: from here on it has those that are parked, too.
- */
+/* The idle chunks are those that the last peak needed.  From here on it has the parked states' chunks, too,
+ * so as many of the idle ones go. */
 static void need_less(void)
 {
     struct vs_arena_stats stats;
@@ -283,14 +283,14 @@ static void plan(void)
 
 /* ---- whether it pays ---- */
 
-/* Whoever needs the memory may want it at that price, so it is said, and goes on. */
+/* Longer steps are said, and parking goes on: a person may need the memory at that price. */
 static void judge(void)
 {
-    if (parked < 0 || shortest <= 0)
+    if (judged < 0 || shortest <= 0)
         return;
-    vs_account_later(parked);
-    if (parked > PAYS * shortest)
-        vs_log("park: between two optimizers %.0f ms pass, %.0f before anything was parked", (double)parked,
+    vs_account_later(judged);
+    if (judged > PAYS * shortest)
+        vs_log("park: between two optimizers %.0f ms pass, %.0f before anything was parked", (double)judged,
                (double)shortest);
 }
 
@@ -335,7 +335,7 @@ void vs_plan_gap_ends(CUstream stream)
     atomic_store_explicit(&in_gap, false, memory_order_relaxed);
 }
 
-/* Where somebody has its chunks others would have to be made for it. */
+/* A block in whose chunks others are alive would need new ones. */
 struct vs_watched *vs_plan_next_back(uint64_t room)
 {
     struct vs_watched *first = NULL;

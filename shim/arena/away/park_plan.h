@@ -23,8 +23,8 @@ void vs_plan_gap_begins(CUstream stream, uint32_t unknown);
 /* STREAM is given the optimizer's first work. */
 void vs_plan_gap_ends(CUstream stream);
 
-/* Of what is parked the block that is needed first and has no more than ROOM bytes, and in whose chunks
- * nobody is alive; NULL: none. */
+/* The parked block that is needed first, of those with ROOM bytes at most in whose chunks nobody else is
+ * alive. NULL: there is none. */
 struct vs_watched *vs_plan_next_back(uint64_t room);
 /* W came back. */
 void vs_plan_came_back(const struct vs_watched *w);

@@ -40,6 +40,7 @@ static uint32_t fit(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t 
 static bool within(const struct vs_arena *a, uint64_t chunks, uint32_t slack)
 {
     uint64_t reserved = held(a) + place_of(a, (uint32_t)chunks);
+    /* beside parked blocks, which are to make the peak lower, there is none */
     uint64_t more = RULE(SLACK) && !a->stats.parked ? a->wanted * slack / 1000 : 0;
     if (RULE(DEFER_CHUNK) && a->stats.deferred && more < chunk_bytes(a))
         more = chunk_bytes(a);

@@ -231,8 +231,8 @@ static void *thread(void *rounds)
     return NULL;
 }
 
-/* All copy from and to the same blocks, whose words are those of their own: who waits for memory while it is
- * given one of them finds it still there. */
+/* Four threads copy between their own blocks and common ones, all of the same words.  A thread may wait for
+ * memory after it was given a block: the block must still be there afterwards. */
 static struct block common[3];
 
 static void *sharing(void *rounds)
