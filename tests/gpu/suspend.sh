@@ -4,13 +4,14 @@
 #
 #     c        tests/e2e/arena/prog_cycles.c on the GPU: whatever needs the memory brings it back, and what cannot be is refused by name
 #     stress   arena_stress.c, which checks each word: suspended and resumed as often as it goes, at moments that it knows nothing of
+#     sanitizer    both under compute-sanitizer, which finds no access to memory that is not there
 #     cycles, rate, left, outside, killed: suspend.py
 #
 # SUSPEND_PARTS: these alone.  SIMULATED=1: on TREE's simulated driver, reduced; PyTorch's parts need TEST_PYTHON there.  Else it needs gcc,
 # cuda.h (CUDA_INCLUDE), a GPU that nobody else uses, and 40 GiB of the host's memory; 9 minutes.  Ends with "N passed, N failed".
 . "$(dirname "$0")/gpu.bash"
-parts=" ${SUSPEND_PARTS:-c stress cycles left rate outside killed} "
-options=(--allocator=arena) driver=-l:libcuda.so.1
+parts=" ${SUSPEND_PARTS:-c stress sanitizer cycles left rate outside killed} "
+under=() options=(--allocator=arena) driver=-l:libcuda.so.1
 if [ -n "${SIMULATED:-}" ]; then
     export SIMULATED LD_LIBRARY_PATH=$tree/lib/vramscope/sim
     options+=(--simulated) driver=$tree/lib/vramscope/sim/libcuda.so.1
@@ -27,10 +28,10 @@ has() { case $parts in *" $1 "*) ;; *) return 1 ;; esac; }
 away() {
     local expected=$1 status
     shift
-    timeout -k 5 "$(most 60)" "$V" run -q -f -o "$work/away.db" "${options[@]}" "--allocator=$1" -- "$work/prog_cycles" "${@:2}" >"$work/away.log" 2>&1
+    timeout -k 5 "$(most 60)" "${under[@]}" "$V" run -q -f -o "$work/away.db" "${options[@]}" "--allocator=$1" -- "$work/prog_cycles" "${@:2}" >"$work/away.log" 2>&1
     status=$?
     [ $status = 0 ] && grep -qF -- "$expected" "$work/away.log"
-    verdict $? "prog_cycles ${*:2} ($1): status $status: $(tail -n 1 "$work/away.log" | cut -c1-160)"
+    verdict $? "${under[0]:+under ${under[0]##*/}: }prog_cycles ${*:2} ($1): status $status: $(tail -n 1 "$work/away.log" | cut -c1-160)"
 }
 in_c() {
     local lib=$here/../e2e/lib include=$tree/include
@@ -46,7 +47,7 @@ stressed() {
     shift
     [ -z "${SIMULATED:-}" ] || small=(--seconds 6 --largest 8 --live 128 --threads 3)
     rm -f "$work/stress.db"
-    timeout -k 5 "$(most 90)" "$V" run -q -f -o "$work/stress.db" "${options[@]}" "$@" -- "$work/arena_stress" --by "$by" "${small[@]}" >"$work/stress-$by.log" 2>&1 &
+    timeout -k 5 "$(most 90)" "${under[@]}" "$V" run -q -f -o "$work/stress.db" "${options[@]}" "$@" -- "$work/arena_stress" --by "$by" "${small[@]}" >"$work/stress-$by.log" 2>&1 &
     pid=$!
     while kill -0 $pid 2>/dev/null; do
         "$V" suspend "$work/stress.db" >/dev/null 2>>"$work/suspends-$by.log" && times=$((times + 1))
@@ -55,13 +56,22 @@ stressed() {
     wait $pid
     status=$?
     [ $status = 0 ] && [ $times -ge 5 ] && grep -q "every word was right" "$work/stress-$by.log"
-    verdict $? "arena_stress --by $by${*:+ $*}, suspended $times times: status $status: $(tail -n 1 "$work/stress-$by.log" | cut -c1-160)"
+    verdict $? "${under[0]:+under ${under[0]##*/}: }arena_stress --by $by${*:+ $*}, suspended $times times: status $status: $(tail -n 1 "$work/stress-$by.log" | cut -c1-160)"
 }
 under_stress() {
     gcc -std=gnu11 -O2 -I"${CUDA_INCLUDE:-/usr/local/cuda/include}" -I"$here" "$here/arena_stress.c" -o "$work/arena_stress" -lpthread "$driver" ||
         { fail "arena_stress.c does not build" && return; }
     stressed driver
     stressed torch --access
+}
+under_sanitizer() {
+    local sanitizer
+    sanitizer=$(PATH=$PATH:/usr/local/cuda/bin:/opt/nvidia/nsight-compute/compute-sanitizer command -v compute-sanitizer) ||
+        { skip "compute-sanitizer is not there" && return; }
+    under=("$sanitizer" --target-processes all --error-exitcode 9)
+    in_c
+    under_stress
+    under=()
 }
 # start NAME SECONDS [ARGUMENT]: suspend.py's part, in the background; told NAME: its lines, when it has ended
 start() {
@@ -88,6 +98,7 @@ keep() { find "$work" -name '*.log' -printf '%P\n' -o -name '*.stderr' -printf '
 
 has c && { in_c; keep; }
 has stress && { under_stress; keep; }
+has sanitizer && { under_sanitizer; keep; }
 # nothing of these two is timed: side by side
 has cycles && start cycles 300 230
 has left && start left 200

@@ -29,6 +29,8 @@
 
 #define PATIENT_NS 5000000000ull /* that work waits for memory while none is freed */
 #define PAUSE_NS   5000000
+#define POLL_NS    20000
+#define TRIES      16 /* to have all back, each once the device is done */
 #define NAMED                                                                                                \
     (VS_ACCESS_IN_FORWARD | VS_ACCESS_IN_LOGITS | VS_ACCESS_IN_BACKWARD | VS_ACCESS_IN_OPTIMIZER |           \
      VS_ACCESS_IN_EVALUATION)
@@ -70,7 +72,7 @@ static void forget(struct vs_watched *w)
             return;
         w->freed = false; /* the arena does not know yet */
         vs_park_freed--;
-        if (!vs_park_in(w)) {
+        if (vs_park_in(w) != 0) {
             vs_park_drop(w);
             return;
         }
@@ -132,17 +134,19 @@ static void watch(struct vs_served *s, struct vs_arena *arena, uint64_t address,
 
 /* ---- out and back ---- */
 
-static bool come_back(struct vs_watched *w)
+/* As vs_park_in. */
+static int come_back(struct vs_watched *w)
 {
-    if (!vs_park_in(w))
-        return false;
+    int status = vs_park_in(w);
+    if (status != 0)
+        return status;
     if (vs_spill_on())
         vs_spill_came_back(w);
     else
         vs_plan_came_back(w);
     if (w->freed)
         vs_park_forget(w);
-    return true;
+    return 0;
 }
 
 /* Of what is parked and not freed the block that the optimizer needs first; NULL: nothing is. */
@@ -156,17 +160,51 @@ static struct vs_watched *next_back(void)
     return first;
 }
 
-/* False: the device has no memory for some. */
-static bool all_back(void)
+/* Else what kept the first from coming back that did not. */
+static int all_back(void)
 {
-    bool back = true;
-    for (struct vs_watched *w; back && (w = next_back()) != NULL;)
-        back = come_back(w);
+    int status = 0;
+    for (struct vs_watched *w; status == 0 && (w = next_back()) != NULL;)
+        status = come_back(w);
     if (vs_park_freed != 0)
         VS_WATCHED_EACH(w)
     if (w->freed)
-        back = come_back(w) && back;
-    return back;
+        status = status != 0 ? status : come_back(w);
+    return status;
+}
+
+/* ---- waiting: without the lock, as what the device does may depend on other threads ---- */
+
+/* Until the device has done what it was given; or another thread may free, and what ARENA can it gives back.
+ * Not at once where it is not the FIRST time. */
+static void pause_for(struct vs_arena *arena, int status, bool first)
+{
+    vs_lock_give(&lock);
+    if (arena != NULL && status == VS_BACKING_NOT_READY)
+        vs_arena_await(arena);
+    else if (arena != NULL)
+        vs_arena_trim(arena, 0);
+    nanosleep(&(struct timespec){0, first ? 0 : PAUSE_NS}, NULL);
+    vs_lock_take(&lock);
+}
+
+static struct vs_arena *not_back(void)
+{
+    VS_WATCHED_EACH(w)
+    if (w->parked || w->freed)
+        return w->arena;
+    return NULL;
+}
+
+/* As all_back, once the device is done if need be. */
+static int all_back_at_last(void)
+{
+    int status = all_back();
+    for (int tries = 0; tries < TRIES && status == VS_BACKING_NOT_READY; tries++) {
+        pause_for(not_back(), status, true);
+        status = all_back();
+    }
+    return status;
 }
 
 /* The copies of each device wait for what it was given so far. */
@@ -190,12 +228,36 @@ static void all_out(void)
         w->planned = vs_park_out(w);
 }
 
-/* STREAM waits for all that is coming. */
-static void all_wait(CUstream stream)
+static bool can_all_wait(CUstream stream)
 {
+    bool can = true;
     if (vs_park_coming != 0)
         VS_WATCHED_EACH(w)
-    vs_park_wait(w, stream);
+    can = vs_park_wait(w, stream) && can;
+    return can;
+}
+
+static void poll(void)
+{
+    vs_lock_give(&lock);
+    nanosleep(&(struct timespec){0, POLL_NS}, NULL);
+    vs_lock_take(&lock);
+}
+
+/* STREAM waits for all that is coming; where it cannot, the thread does. */
+static void all_wait(CUstream stream)
+{
+    while (!can_all_wait(stream))
+        poll();
+}
+
+/* Likewise for the block at ADDRESS, which may end meanwhile. */
+static struct vs_watched *wait_for(uint64_t address, CUstream stream)
+{
+    struct vs_watched *w;
+    while ((w = vs_watched_at(address, 0)) != NULL && !vs_park_wait(w, stream))
+        poll();
+    return w;
 }
 
 /* ---- phases ---- */
@@ -217,12 +279,14 @@ static void change(uint8_t from, uint8_t to, CUstream stream)
     if (from == VS_ACCESS_IN_OPTIMIZER) {
         end_round();
         vs_plan_gap_begins(stream, unknown);
-        all_out();
+        owed = vs_plan.trims; /* first */
+        if (!owed)
+            all_out();
     } else if (to == VS_ACCESS_IN_OPTIMIZER) {
         owed = false;
         vs_plan_gap_ends(stream);
         vs_account_wait_begins(stream);
-        all_back();
+        all_back_at_last();
         all_wait(stream); /* kernels may find one without being given it */
         vs_account_wait_ends(stream);
     }
@@ -244,7 +308,11 @@ void vs_park_work(CUstream stream)
         change(before, now, stream);
     else if (owed)
         all_out();
+    bool trims = vs_plan.trims;
+    vs_plan.trims = false;
     leave(cancel);
+    if (trims)
+        vs_plan_trim();
     vs_served_out();
 }
 
@@ -302,27 +370,19 @@ static uint64_t frees_of(struct vs_arena *arena)
     return stats.frees;
 }
 
-/* Without the lock: another thread may free.  What ARENA can it gives back. */
-static void pause_for(struct vs_arena *arena, bool first)
-{
-    vs_lock_give(&lock);
-    if (arena != NULL)
-        vs_arena_trim(arena, 0);
-    nanosleep(&(struct timespec){0, first ? 0 : PAUSE_NS}, NULL);
-    vs_lock_take(&lock);
-}
-
 /* The block at ADDRESS comes back, or is gone; others go for it, or memory is waited for, since what the
  * program would find otherwise are others' bytes.  False: the device has none.  KNOWN: the work says that it
  * uses it. */
 static bool have(uint64_t address, bool known)
 {
     uint64_t frees = 0, until = 0;
+    int status;
     struct vs_watched *w = vs_watched_at(address, 0);
     if (w != NULL && vs_spill_on())
         vs_spill_before(w, work);
-    for (; w != NULL && w->parked && !w->freed && !come_back(w); w = vs_watched_at(address, 0)) {
-        if (vs_spill_on() && vs_spill_for(w, work))
+    for (; w != NULL && w->parked && !w->freed && (status = come_back(w)) != 0;
+         w = vs_watched_at(address, 0)) {
+        if (status != VS_BACKING_NOT_READY && vs_spill_on() && vs_spill_for(w, work))
             continue;
         bool first = until == 0;
         if (first || frees != frees_of(w->arena)) {
@@ -332,7 +392,7 @@ static bool have(uint64_t address, bool known)
             say_lacks(w, known);
             return false;
         }
-        pause_for(w->arena, first);
+        pause_for(w->arena, status, first);
         begin_anew();
     }
     return true;
@@ -357,7 +417,7 @@ static void use(struct vs_watched *w, CUstream stream, uint8_t now, bool known)
     if (w->parked && known && now != VS_ACCESS_IN_OPTIMIZER && !vs_spill_on())
         vs_plan_unforeseen(w);
     lacks = lacks || (w->parked && !have(address, known));
-    w = vs_watched_at(address, 0); /* the lock was given meanwhile */
+    w = wait_for(address, stream); /* the lock may have been given meanwhile */
     if (w == NULL)
         return;
     if (known && vs_spill_on())
@@ -365,7 +425,6 @@ static void use(struct vs_watched *w, CUstream stream, uint8_t now, bool known)
     if (known)
         vs_forecast_used(&w->forecast, work);
     w->early = w->undone = false;
-    vs_park_wait(w, stream);
 }
 
 void vs_park_given(CUstream stream, uint64_t address, uint64_t size)
@@ -429,7 +488,7 @@ bool vs_park_retry(struct vs_served *s, struct vs_arena *arena, uint64_t size, u
                                       tries)) == VS_SPILL_LATER) {
         if (vs_clock_ns() > until)
             *tries = VS_SPILL_HURRY;
-        pause_for(NULL, false);
+        pause_for(NULL, 0, false);
     }
     leave(cancel);
     return answer == VS_SPILL_AGAIN;
@@ -440,7 +499,7 @@ static void planned_back(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t room = vs_plan_room(s, arena);
     for (struct vs_watched *w; room != 0 && (w = vs_plan_next_back(room)) != NULL; room -= w->size)
-        if (!come_back(w))
+        if (come_back(w) != 0)
             break;
     vs_park_look(s);
 }
@@ -499,7 +558,8 @@ bool vs_park_all_back(void)
     if (!vs_park_is_on())
         return true;
     vs_lock_take(&lock);
-    held = all_back();
+    held = true;
+    held = all_back_at_last() == 0;
     bool back = held;
     vs_lock_give(&lock);
     return back;

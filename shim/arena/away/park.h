@@ -25,8 +25,6 @@
 
 #include "calls.h"
 
-#include "calls.h"
-
 struct vs_arena;
 struct vs_served;
 

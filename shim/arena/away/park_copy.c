@@ -186,11 +186,12 @@ static CUresult copy_in(struct vs_watched *w, struct vs_arena_run run)
     return status;
 }
 
-bool vs_park_in(struct vs_watched *w)
+static int take_back(struct vs_watched *w)
 {
     struct vs_arena_run back;
-    if (vs_arena_unpark(w->arena, w->address, queue_of(w->s), &back) != 0)
-        return false;
+    int unparked = vs_arena_unpark(w->arena, w->address, queue_of(w->s), &back);
+    if (unparked != 0)
+        return unparked;
     CUresult status = copy_in(w, back);
     drop(w->s, back);
     w->parked = false;
@@ -200,10 +201,17 @@ bool vs_park_in(struct vs_watched *w)
     if (status != CUDA_SUCCESS) /* as the program's own next call will find */
         vs_log("park: the driver takes no copies any more (error %d)", (int)status);
     w->awaited = false;
-    if (w->freed) /* its free is carried out now */
-        vs_park_wait(w, VS_PARK_NO_STREAM);
-    vs_arena_return(w->arena, w->address);
-    return true;
+    return 0;
+}
+
+int vs_park_in(struct vs_watched *w)
+{
+    int status = w->parked ? take_back(w) : 0;
+    if (status == 0 && w->freed && !vs_park_wait(w, VS_PARK_NO_STREAM)) /* its free is carried out now */
+        status = VS_BACKING_NOT_READY;
+    if (status == 0)
+        vs_arena_return(w->arena, w->address);
+    return status;
 }
 
 void vs_park_before_free(struct vs_watched *w)
@@ -282,11 +290,10 @@ bool vs_park_wait(struct vs_watched *w, CUstream stream)
     set_coming(w, w->s->cuda.call.cuEventQuery(w->back) == CUDA_ERROR_NOT_READY);
     if (w->coming && !host)
         host = vs_away_calls()->cuStreamWaitEvent(stream, w->back, 0) != CUDA_SUCCESS;
-    w->awaited = w->awaited || (!host && stream == w->own);
-    if (w->coming && host)
-        set_coming(w, w->s->cuda.call.cuEventSynchronize(w->back) != CUDA_SUCCESS);
+    /* one handle stands for a stream of each thread */
+    w->awaited = w->awaited || (!host && stream == w->own && stream != CU_STREAM_PER_THREAD);
     vs_away_leave(&t);
-    return !w->coming;
+    return !w->coming || !host;
 }
 
 /* ---- time ---- */

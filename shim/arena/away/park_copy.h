@@ -23,9 +23,9 @@ extern uint32_t vs_park_parked, vs_park_freed, vs_park_coming;
 
 /* Copies W to the store, and parks it.  False: it stays where it is. */
 bool vs_park_out(struct vs_watched *w);
-/* Takes W back, and copies in what of it the store has; `back` says when it is there.  False: the device has
- * no memory, W is parked still. */
-bool vs_park_in(struct vs_watched *w);
+/* Takes W back, and copies in what of it the store has; `back` says when it is there.  As vs_arena_unpark,
+ * and NOT_READY for one whose free was asked for until it is there: then it can be tried again. */
+int vs_park_in(struct vs_watched *w);
 /* The free of W, which is here and about to be freed, waits for its copy, unless its own stream does. */
 void vs_park_before_free(struct vs_watched *w);
 /* Nobody needs the contents of W: the store keeps only those of chunks that are its neighbours' too. */
@@ -38,7 +38,7 @@ bool vs_park_is_idle(struct vs_served *s);
 void vs_park_look(struct vs_served *s);
 /* Locks so much of the host's memory for S beforehand.  NULL, or why not (in the caller's WHY). */
 const char *vs_park_room(struct vs_served *s, uint64_t bytes, char *why, size_t room);
-/* What STREAM is given next waits until W is there.  True: it is known to be there by now. */
+/* What STREAM is given next waits until W is there.  False: no stream can, and it is not there yet. */
 bool vs_park_wait(struct vs_watched *w, CUstream stream);
 
 /* ---- time, by the device ---- */

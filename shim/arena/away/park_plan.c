@@ -99,7 +99,7 @@ static void read_time(void)
 
 struct curve {
     uint32_t points;
-    uint64_t live[POINTS]; /* of the last gap: the most from this point on */
+    uint64_t live[POINTS]; /* the most since the last point; of the last gap: from then on */
 };
 static struct curve *curves;      /* two: of this gap and the last */
 static unsigned now;              /* which of them is this one's */
@@ -136,7 +136,8 @@ uint64_t vs_plan_room(struct vs_served *s, struct vs_arena *arena)
     vs_arena_stats(arena, &stats);
     uint32_t at = curves[now].points++;
     const struct curve *last = &curves[!now];
-    curves[now].live[at] = stats.allocated;
+    curves[now].live[at] = at != 0 ? stats.high_allocated : stats.allocated; /* not the optimizer's */
+    vs_arena_high_from_now(arena, VS_HIGH_ALLOCATED);
     if (!vs_plan.on || at >= last->points)
         return 0;
     uint64_t peak = last->live[0] - last->live[0] / SLACK, later = last->live[at] + returned;
@@ -233,9 +234,7 @@ static double link_rate(const struct vs_watched *w)
     return rate;
 }
 
-/* The idle chunks are those that the last peak needed.  From here on it has the parked states' chunks, too,
- * so as many of the idle ones go. */
-static void need_less(void)
+void vs_plan_trim(void)
 {
     struct vs_arena_stats stats;
     for (int i = 0; i < VS_SERVED_DEVICES; i++) {
@@ -262,8 +261,7 @@ static void decide(struct vs_watched **list, uint32_t count, uint64_t all)
     if (vs_plan.on)
         say(all, planned, rate);
     vs_plan.on = vs_plan.on && planned != 0;
-    if (vs_plan.on)
-        need_less();
+    vs_plan.trims = vs_plan.on;
 }
 
 static void plan(void)

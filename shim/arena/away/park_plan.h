@@ -10,6 +10,7 @@
 
 struct vs_plan {
     bool on;                           /* something is parked */
+    bool trims;                        /* vs_plan_trim is to be called, before anything goes */
     uint64_t bytes[VS_SERVED_DEVICES]; /* planned, of each device */
 };
 extern struct vs_plan vs_plan;
@@ -20,6 +21,9 @@ bool vs_plan_wants(unsigned role);
 /* The optimizer is done with, STREAM is given other work: measures, and plans once enough is known.  UNKNOWN:
  * work so far of which nobody knows what it used, but in the optimizer. */
 void vs_plan_gap_begins(CUstream stream, uint32_t unknown);
+/* The idle chunks are those that the last peak needed.  From here on it has the parked states' chunks, too,
+ * so as many of the idle ones go.  Waits for the device: without the lock. */
+void vs_plan_trim(void);
 /* STREAM is given the optimizer's first work. */
 void vs_plan_gap_ends(CUstream stream);
 

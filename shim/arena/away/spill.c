@@ -188,7 +188,8 @@ static bool settle(struct vs_served *s)
     if (vs_park_freed == 0)
         return false;
     VS_WATCHED_EACH(w)
-    if (w->freed && w->s == s && vs_arena_taken(w->arena, w->address) == 0 && vs_park_in(w)) {
+    if (w->freed && w->s == s && (!w->parked || vs_arena_taken(w->arena, w->address) == 0) &&
+        vs_park_in(w) == 0) {
         vs_park_forget(w);
         any = true;
     }
@@ -271,7 +272,7 @@ void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
     turn++;
     for (struct vs_watched *w; room != 0 && (w = needed_first(s, room, now)) != NULL;) {
         w->tries = turn;
-        w->early = vs_arena_taken(w->arena, w->address) == 0 && vs_park_in(w);
+        w->early = vs_arena_taken(w->arena, w->address) == 0 && vs_park_in(w) == 0;
         if (w->early)
             vs_spill_came_back(w);
         room -= w->early ? w->size : 0;

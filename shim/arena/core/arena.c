@@ -284,6 +284,7 @@ static int place_block(struct vs_arena *a, uint32_t queue, unsigned flags, uint6
     *address = begin_block(a, extent, queue, flags, requested);
     if (s->allocated > peak)
         note_peak(a);
+    s->high_allocated = s->allocated > s->high_allocated ? s->allocated : s->high_allocated;
     return 0;
 }
 
@@ -499,6 +500,8 @@ void vs_arena_high_from_now(struct vs_arena *a, unsigned which)
         a->stats.high_reserved = a->stats.reserved;
     if (which & VS_HIGH_ORDERED)
         a->stats.high_ordered = a->stats.ordered;
+    if (which & VS_HIGH_ALLOCATED)
+        a->stats.high_allocated = a->stats.allocated;
     vs_leave(a);
 }
 

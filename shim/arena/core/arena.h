@@ -125,6 +125,8 @@ uint32_t vs_arena_chunks(struct vs_arena *arena, uint64_t address, uint32_t firs
  * for before the ticket is complete. */
 uint64_t vs_arena_ticket(struct vs_arena *arena);
 void vs_arena_synchronized(struct vs_arena *arena, uint64_t ticket);
+/* Waits for the device, without the lock; what it waited for is complete then. */
+void vs_arena_await(struct vs_arena *arena);
 
 /* ---- the whole ---- */
 
@@ -204,9 +206,9 @@ int vs_arena_park(struct vs_arena *arena, uint64_t address, uint32_t queue);
  * contents are now to be copied in (size 0: none), by work of QUEUE.  After that, and if nothing was copied,
  * too, the streams that use the block, its own queue's among them, have to wait for QUEUE's before it
  * returns; the host does for one without a stream.  Chunks in which another block is alive stay with that
- * one, and the block gets others at its addresses; for this the device may be waited for, without the lock.
- * NOT_READY where that or the stream's wait cannot be had now, OUT_OF_MEMORY and other errors: the block is
- * parked still. */
+ * one, and the block gets others at its addresses.  NOT_READY where the device has to be waited for first
+ * (vs_arena_await), or a stream's wait cannot be had now; OUT_OF_MEMORY, where the same may help, and other
+ * errors: the block is parked still. */
 int vs_arena_unpark(struct vs_arena *arena, uint64_t address, uint32_t queue, struct vs_arena_run *back);
 
 /* Of the block that is parked from ADDRESS on: the bytes of its chunks that others are alive in.  UINT64_MAX:
@@ -217,6 +219,7 @@ void vs_arena_headroom(struct vs_arena *arena, uint64_t bytes);
 
 struct vs_arena_stats {
     uint64_t allocated, peak_allocated; /* live blocks, rounded to units; falls when a free is asked for */
+    uint64_t high_allocated;            /* their highest since vs_arena_high_from_now */
     uint64_t ordered,
         high_ordered; /* those that are stream-ordered; their highest since vs_arena_high_from_now */
     uint64_t reserved, peak_reserved; /* physical chunks */
@@ -244,7 +247,7 @@ bool vs_arena_stats_now(struct vs_arena *arena, struct vs_arena_stats *stats);
 /* How often `reserved`, `away` or `parked` has changed.  No lock: what the calling thread's own calls did is
  * counted in. */
 uint64_t vs_arena_changes(const struct vs_arena *arena);
-enum vs_arena_high { VS_HIGH_RESERVED = 1, VS_HIGH_ORDERED = 2 };
+enum vs_arena_high { VS_HIGH_RESERVED = 1, VS_HIGH_ORDERED = 2, VS_HIGH_ALLOCATED = 4 };
 void vs_arena_high_from_now(struct vs_arena *arena, unsigned which);
 /* `reserved` alone, as of about now: no lock. */
 uint64_t vs_arena_reserved(const struct vs_arena *arena);

@@ -193,10 +193,6 @@ int vs_arena_unpark(struct vs_arena *a, uint64_t address, uint32_t queue, struct
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
     int status = unpark(a, address, queue, back);
-    if (status == VS_BACKING_NOT_READY || status == VS_BACKING_OUT_OF_MEMORY) {
-        vs_synchronize_outside(a); /* where it cannot be done now, what is known to be complete has to do */
-        status = unpark(a, address, queue, back);
-    }
     vs_leave(a);
     return status;
 }

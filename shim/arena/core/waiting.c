@@ -54,6 +54,14 @@ int vs_synchronize_outside(struct vs_arena *a)
     return status;
 }
 
+void vs_arena_await(struct vs_arena *a)
+{
+    if (!vs_enter(a))
+        return;
+    vs_synchronize_outside(a); /* where the device cannot be waited for, nothing is known to be complete */
+    vs_leave(a);
+}
+
 uint64_t vs_arena_ticket(struct vs_arena *a)
 {
     if (!vs_enter(a))

@@ -16,5 +16,6 @@ for part in waiting ending; do played $part VRAMSCOPE_ARENA_FREE=wait; done
 played references SIMCUDA_FAIL="cuDevicePrimaryCtxGetState:*=999"
 program=hang
 for part in pools cached streams; do played $part; done
+played spilled VRAMSCOPE_ACCESS=on VRAMSCOPE_SPILL=on SIMCUDA_CAPACITY=400MiB
 for free in wait defer; do played crowd VRAMSCOPE_ARENA_FREE="$free" SIMCUDA_CAPACITY=250MiB; done
 echo "other contexts' work is regarded, and nobody is kept waiting who is waited for"

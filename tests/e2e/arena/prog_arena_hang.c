@@ -29,7 +29,7 @@ FUNCTIONS(X)
 #undef X
 
 static CUcontext primary;
-static atomic_bool through;
+static atomic_bool through, begun;
 
 static void find_functions(void)
 {
@@ -224,10 +224,96 @@ static void streams(void)
         OK(cuMemAllocAsync(&p, MIB, stream[i]));
 }
 
+/* ---- spilled ---- */
+
+enum { SPILLED = 8, BLOCK = 8 * MIB };
+
+/* A device that has more blocks than it has room for. */
+struct full {
+    CUcontext context;
+    CUfunction uses;
+    CUstream stream;
+    CUdeviceptr block[64];
+};
+static struct full full[2];
+
+static void use(struct full *f, int i)
+{
+    OK(cuLaunchKernel(f->uses, 1, 1, 1, 1, 1, 1, 0, f->stream, (void *[]){&f->block[i]}, NULL));
+}
+
+static void fill(struct full *f)
+{
+    static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                              ".visible .entry simcuda_nothing_one(.param .u64 a) { ret; }\n";
+    CUmodule module;
+    size_t left, total;
+    OK(cuCtxSetCurrent(f->context));
+    OK(cuModuleLoadData(&module, ptx));
+    OK(cuModuleGetFunction(&f->uses, module, "simcuda_nothing_one"));
+    OK(cuStreamCreate(&f->stream, CU_STREAM_NON_BLOCKING));
+    OK(cuMemGetInfo(&left, &total));
+    int count = (int)(left / BLOCK) + SPILLED;
+    CHECK(count >= 2 * SPILLED && count < 64);
+    for (int i = 0; i < count; i++) {
+        OK(cuMemAllocAsync(&f->block[i], BLOCK, f->stream));
+        use(f, i);
+    }
+}
+
+/* Others are alive in the block's chunks. */
+static void *kernel_on_spilled(void *unused)
+{
+    OK(cuCtxSetCurrent(primary));
+    use(&full[0], 0);
+    through = true;
+    return unused;
+}
+
+/* The other context's stream cannot wait for the block, so the thread does. */
+static void *copy_of_spilled(void *unused)
+{
+    unsigned word;
+    OK(cuCtxSetCurrent(full[1].context));
+    begun = true;
+    OK(cuMemcpyDtoH(&word, full[0].block[1], sizeof word));
+    through = true;
+    return unused;
+}
+
+/* Another device's blocks go and come back meanwhile. */
+static void spilled(void)
+{
+    CUdeviceptr p;
+    full[0].context = primary;
+    OK(cuDevicePrimaryCtxRetain(&full[1].context, 1));
+    fill(&full[0]);
+    fill(&full[1]);
+    pthread_t t = until_it_waits(kernel_on_spilled);
+    use(&full[1], 0);
+    OK(cuMemAllocAsync(&p, BLOCK, full[1].stream));
+    OK(cuMemFreeAsync(p, full[1].stream));
+    let_go(t);
+    through = false;
+    OK(simcuda_busy(primary, 1));
+    OK(cuCtxSetCurrent(primary));
+    for (int i = 2; full[0].block[i]; i++)
+        OK(cuMemFreeAsync(full[0].block[i], full[0].stream)); /* nobody is alive in its chunks */
+    OK(cuCtxSetCurrent(full[1].context));
+    CHECK(pthread_create(&t, NULL, copy_of_spilled, NULL) == 0);
+    while (!begun)
+        usleep(1000);
+    for (int i = 1; i < SPILLED; i++) {
+        usleep(20000); /* by then it waits, or the test sees less */
+        use(&full[1], i);
+    }
+    let_go(t);
+}
+
 int main(int argc, char **argv)
 {
     static const struct part parts[] = {
-        {"pools", pools}, {"cached", cached}, {"crowd", crowd}, {"streams", streams}};
+        {"pools", pools}, {"cached", cached}, {"crowd", crowd}, {"streams", streams}, {"spilled", spilled}};
     begin();
     find_functions();
     OK(cuCtxGetCurrent(&primary));

@@ -241,7 +241,7 @@ static uint64_t parked_live(const struct vs_arena *a)
     return bytes;
 }
 
-static void arena_check(struct vs_arena *a)
+static inline void arena_check(struct vs_arena *a)
 {
     uint8_t *by_extent = calloc(a->primary_slots, 1);
     uint16_t *parked_by = calloc(a->primary_slots, sizeof *parked_by);

@@ -86,13 +86,25 @@ static inline void kit_copy_in(struct kit *k, uint64_t at, uint32_t stream)
     }
 }
 
+/* Waits for the device where it has to. */
+static inline int kit_unpark_waiting(struct vs_arena *arena, uint64_t address, uint32_t queue,
+                                     struct vs_arena_run *back)
+{
+    int status = vs_arena_unpark(arena, address, queue, back);
+    if (status == VS_BACKING_NOT_READY || status == VS_BACKING_OUT_OF_MEMORY) {
+        vs_arena_await(arena);
+        status = vs_arena_unpark(arena, address, queue, back);
+    }
+    return status;
+}
+
 /* And the streams of USERS (bits) wait for the copies. */
 static inline int kit_unpark(struct kit *k, uint64_t address, uint32_t queue, uint64_t users)
 {
     struct vs_arena_run back = {0};
     uint32_t stream = kit_stream_of(k, queue);
     uint64_t parked = k->arena->stats.parked;
-    int status = vs_arena_unpark(k->arena, address, queue, &back);
+    int status = kit_unpark_waiting(k->arena, address, queue, &back);
     kit_check_mapped(k);
     KIT_CHECK(k->arena->stats.parked == parked - (status == 0 ? back.size : 0));
     if (status != 0)

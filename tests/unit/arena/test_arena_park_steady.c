@@ -8,7 +8,7 @@
  */
 #include "unit/test.h"
 #include "bench/training_trace.h"
-#include "arena/core/internal.h"
+#include "park_kit.h"
 
 #define MIB     (1ull << 20)
 #define ROUNDS  8
@@ -93,7 +93,7 @@ static void unpark_states(void)
     struct vs_arena_run back;
     for (int l = 0; l < LAYERS; l++)
         for (int i = 0; i < 2 * WEIGHTS; i++, count.now++)
-            assert_int_equal(vs_arena_unpark(arena, layer[l].state[i], copy, &back), 0);
+            assert_int_equal(kit_unpark_waiting(arena, layer[l].state[i], copy, &back), 0);
     note_most();
     for (int l = 0; l < LAYERS; l++)
         for (int i = 0; i < 2 * WEIGHTS; i++)
@@ -304,7 +304,7 @@ static void unpark_batches(struct batches *b)
 {
     struct vs_arena_run back;
     for (uint32_t id = b->first; id < b->end; id++) {
-        assert_int_equal(vs_arena_unpark(arena, b->address[id], copy, &back), 0);
+        assert_int_equal(kit_unpark_waiting(arena, b->address[id], copy, &back), 0);
         assert_int_equal(vs_arena_return(arena, b->address[id]), 0);
     }
 }

@@ -429,7 +429,7 @@ static void two_calls_fail(bool in_alias)
             k.fail_with = KIT_ERROR;
             k.fail_at = k.calls + at;
             k.fail_again = k.fail_at + then;
-            vs_arena_unpark(k.arena, block, copy, &back);
+            kit_unpark_waiting(k.arena, block, copy, &back);
             k.fail_at = k.fail_again = 0;
             broken += k.arena->extent[vs_blocks_get(k.arena, block)].is_broken;
             if (k.arena->extent[vs_blocks_get(k.arena, block)].is_broken)
