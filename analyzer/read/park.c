@@ -11,9 +11,9 @@
 
 static void read_plan(struct trace *t, struct trace_park *p)
 {
-    long long idle, ns, link, parked, uses = 0;
+    long long idle, ns, link, parked, waited, uses = 0;
     const char *plan = trace_fact(t, "park"), *unforeseen = trace_fact(t, "park_unforeseen"),
-               *later = trace_fact(t, "park_later");
+               *later = trace_fact(t, "park_later"), *first = trace_fact(t, "park_first");
     p->none = trace_fact(t, "park_none");
     p->ended = trace_fact(t, "park_ended");
     if (unforeseen && sscanf(unforeseen, "%lld", &uses) == 1 && uses > 0)
@@ -28,6 +28,11 @@ static void read_plan(struct trace *t, struct trace_park *p)
     p->later_ns = later && sscanf(later, "%lld", &ns) == 1 && ns > 0 ? ns : UNKNOWN;
     p->link = link;
     p->parked = parked;
+    if (first && sscanf(first, "parked=%lld,waited=%lld", &parked, &waited) == 2 && parked > p->parked &&
+        waited > 0) {
+        p->first_parked = parked;
+        p->first_waited_ns = waited;
+    }
     p->from = strstr(plan, ",from") != NULL;
 }
 
@@ -45,7 +50,8 @@ static struct sqlite3_stmt *moves(struct trace *t, int64_t device, const char *w
 
 int trace_park(struct trace *t, int64_t device, bool first, struct trace_park *out)
 {
-    *out = (struct trace_park){.waited_ns = UNKNOWN, .later_ns = UNKNOWN};
+    *out = (struct trace_park){
+        .waited_ns = UNKNOWN, .later_ns = UNKNOWN, .first_parked = UNKNOWN, .first_waited_ns = UNKNOWN};
     int64_t owner = trace_sql_one(t, "SELECT min(device) FROM away_block WHERE why = 'parked'", 0);
     if (owner == device || (owner == UNKNOWN && first))
         read_plan(t, out);
@@ -116,8 +122,8 @@ char *trace_park_plan(struct trace *t)
         idle_ns = trace_sql_amount(s, 2) < idle_ns ? trace_sql_amount(s, 2) : idle_ns;
     }
     sqlite3_finalize(s);
-    if (*list && !trace_park(t, 0, true, &was) && was.decided)
-        idle_ns = was.idle_ns; /* the device's clock said it */
+    if (*list && !trace_park(t, 0, true, &was) && was.decided) /* the device's clock said it */
+        idle_ns = was.later_ns > 0 && was.later_ns < was.idle_ns ? was.later_ns : was.idle_ns;
     char *plan = *list ? xformat("ns=%lld;%s", (long long)idle_ns, list) : NULL;
     free(list);
     return plan;

@@ -8,12 +8,14 @@
 #include "trace.h"
 
 struct trace_park {
-    bool decided; /* the next four are known; like none, unforeseen and ended they are the process's */
+    bool decided; /* the next five are known; like none, unforeseen and ended they are the process's */
     int64_t idle, parked;       /* bytes: that lay idle, and that were to go */
     int64_t idle_ns;            /* of a step, by the device's clock, */
     bool from;                  /* or as another recording had it */
-    int64_t later_ns;           /* likewise, with the parking; UNKNOWN: too few steps */
     int64_t link;               /* bytes in a second */
+    int64_t later_ns;           /* as idle_ns, with the parking; UNKNOWN: too few steps */
+    int64_t first_parked;       /* bytes, if more were to go at first; UNKNOWN: they were not */
+    int64_t first_waited_ns;    /* for these in a step, and so they became fewer */
     const char *none;           /* why nothing was to go; NULL */
     int64_t unforeseen;         /* uses */
     const char *ended;          /* why nothing goes any more; NULL: it does */

@@ -66,7 +66,8 @@
 -- label.NAME, with its value: what the user calls the run by (VRAMSCOPE_LABELS, `vramscope run --label`), absent where nobody gave it a label.
 -- limit: the most that the process got of each device, as VRAMSCOPE_LIMIT (`vramscope run --limit`) said it; absent: none.
 -- park: what `vramscope run --park` decided, 'idle=N,ns=N,link=N,parked=N', with ',from' where a recording before had said how long: bytes of optimizer states that lay idle for so long of a step, bytes that the link took in a
--- second, and bytes that were to go (absent: nothing was decided).  park_none: why nothing goes.  park_unforeseen: uses that were not foreseen.  park_ended: why nothing goes any more.
+-- second, and bytes that were to go (absent: nothing was decided).  park_later: that time with the parking.
+-- park_first: 'parked=N,waited=N', bytes that were to go before they became fewer, since the optimizer waited so long for them in a step.  park_none: why nothing goes.  park_unforeseen: uses that were not foreseen.  park_ended: why nothing goes any more.
 -- contract.NAME: view contract.
 -- dry: of a dry run, what it stands for: gpu=KEY,bytes=N (of memory),steps=N|all,values=first|second (which assumptions about what only a GPU computes), skew, keep, overflow as given.
 -- Where a program imported PyTorch: torch_version, torch_alloc_conf (PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF, whichever it read), torch_memory_fraction (of that; absent: none),

@@ -2,7 +2,7 @@
 for each thing that is shown, PASS, FAIL or SKIP; the exit status is 1 where one failed. No run begins after SECONDS.
 
     llama    losses, peak and step of 1.5 billion parameters; `whatif --edit=states=host` of the run without is the prediction
-    wide     a gap too short for the transfer: what does not pay is not parked
+    wide     memory that is fullest when the optimizer begins: what does not pay is not parked
     parts    four micro-batches, gradients that stay
     logged   forward looks at the states every third step, once they are parked: correct, and counted
     peers    optimizers that are on the host by PyTorch's own means, beside llama's figures (OUT/llama.json)
@@ -29,6 +29,7 @@ WAYS = {  # options of vramscope run; None: without it
 }
 SIZE = r"([0-9.,]+ [KMGT]?i?B)"
 PARKED = re.compile(f"park: the optimizer leaves {SIZE} idle for ([0-9.]+) ms of a step; the link takes {SIZE}/s: {SIZE} are parked")
+LESS = re.compile(rf"park: ([0-9.]+) ms passed between two optimizers, and the next waited ([0-9.]+) ms for what was parked: from now on (?:{SIZE}|nothing) of the")
 
 
 def in_bytes(text):
@@ -77,6 +78,9 @@ class Run:
         if found := PARKED.search(self.stderr):
             self.idle, self.link, self.parked = (in_bytes(found[i]) for i in (1, 3, 4))
             self.gap_ms = float(found[2])
+        for gap, waited, less in LESS.findall(self.stderr):
+            print(f"     {self.name}: {in_mib(self.parked)} were parked first, with {waited} ms of waiting after a gap of {gap}", flush=True)
+            self.parked = in_bytes(less) if less else 0.0
         print("     " + self.said(), flush=True)
 
     def said(self):
@@ -186,13 +190,13 @@ def llama(tree, out, until):
 
 
 def wide(tree, out, until):
-    turns = Turns(tree, out, until, "wide", 30, 2, ["access", "park"])
+    turns = Turns(tree, out, until, "wide", 40, 2, ["access", "park"])
     if not turns.whole:
         return
     turns.equal()
     run = turns.runs["park"][0]
     states = run.lines[0]["state_bytes"]
-    judged(run.parked < 0.9 * states, f"wide: {in_mib(run.parked)} of {in_mib(states)} of states are parked, as the gap takes no more")
+    judged(run.parked < 0.9 * states, f"wide: {in_mib(run.parked)} of {in_mib(states)} of states are parked, as the optimizer would wait for more")
     turns.steps("access", 1.05)
 
 

@@ -35,6 +35,9 @@ static void print_plan(const struct trace_park *p, FILE *out, bool exact)
             units_time(both_ways_ns(p, p->parked)).s);
     else if (p->none)
         wrap_print(out, 4, 6, "nothing was parked: %s", shown(p->none));
+    if (p->first_parked > 0)
+        wrap_print(out, 4, 6, "at first it was %s, for which the optimizer waited %s in each step",
+                   B(p->first_parked), units_time(p->first_waited_ns).s);
     free(later);
 }
 
@@ -81,6 +84,8 @@ void report_park_json(const struct device_report *d, struct json *j)
     json_int(j, "later_ns", p->later_ns);
     json_int(j, "link_bytes_per_second", p->decided ? p->link : UNKNOWN);
     json_int(j, "parked_bytes", p->decided ? p->parked : UNKNOWN);
+    json_int(j, "first_parked_bytes", p->first_parked);
+    json_int(j, "first_waited_ns", p->first_waited_ns);
     json_text(j, "none", p->none);
     json_int(j, "times", p->times);
     json_int(j, "out_bytes", p->out);

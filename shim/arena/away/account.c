@@ -98,6 +98,11 @@ void vs_account_plan(uint64_t idle, uint64_t parked, double ms, double rate)
          (unsigned long long)parked, vs_foreseen_ms() > 0 ? ",from" : "");
 }
 
+void vs_account_first(uint64_t parked, double ms)
+{
+    fact("park_first", "parked=%llu,waited=%.0f", (unsigned long long)parked, ms * 1e6);
+}
+
 void vs_account_later(double ms)
 {
     fact("park_later", "%.0f", ms * 1e6);

@@ -17,6 +17,8 @@ void vs_account_device_ends(const struct vs_served *s);
 
 /* Of IDLE bytes, which lie so for MS of a step, PARKED go, where the link takes RATE bytes in a second. */
 void vs_account_plan(uint64_t idle, uint64_t parked, double ms, double rate);
+/* Less goes than the PARKED bytes at first, for which the optimizer waited MS of a step. */
+void vs_account_first(uint64_t parked, double ms);
 /* With the parking, states lie idle for MS of a step. */
 void vs_account_later(double ms);
 /* Nothing is parked: says so, and records it. */

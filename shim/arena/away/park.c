@@ -23,6 +23,7 @@
 #include "host.h"
 #include "park_copy.h"
 #include "core/clock.h"
+#include "park_gap.h"
 #include "park_plan.h"
 #include "spill.h"
 #include "trace/roles.h"
@@ -289,6 +290,7 @@ static void change(uint8_t from, uint8_t to, CUstream stream)
         all_back_at_last();
         all_wait(stream); /* kernels may find one without being given it */
         vs_account_wait_ends(stream);
+        vs_gap_waited(stream);
     }
 }
 

@@ -3,7 +3,9 @@
  *
  * What pays: the device is done with the states for so many milliseconds (events say how many), and the link
  * takes so many bytes there and back in them (one copy says how many).  The largest blocks are parked first,
- * up to that.
+ * up to that.  Mappings that are made anew lengthen the first gaps, and where memory is fullest at a gap's
+ * end nothing comes back before it.  So once mappings have settled the waits of the optimizer are held
+ * against the gaps, and where they are too long less is parked.
  *
  * What may come back: a gap is like the last one, counted in requests for memory.  From each of its points on
  * the most that will live is known from the last gap; as much as that is below the gap's peak may come back.
@@ -23,7 +25,9 @@
 #include "core/options.h"
 #include "foreseen.h"
 #include "host.h"
+#include "move.h"
 #include "park_copy.h"
+#include "park_gap.h"
 #include "trace/access.h"
 #include "trace/roles.h"
 
@@ -34,9 +38,12 @@
 #define GIVE_UP 6u    /* rounds, until it is said that nothing is parked */
 #define STEADY  0.9f  /* of the shortest gap so far: the next one is no shorter, and the warm-up is over */
 #define WARM_UP 8u    /* gaps, in which each may be shorter than the last */
-#define SETTLES 10u   /* gaps after the decision, in which mappings are made anew */
-#define JUDGED  5u    /* and the next ones, of which the shortest is held against those before */
+#define CALM    8u    /* calls of the driver by the arena in a gap, at the most: mappings have settled */
+#define SETTLES 10u   /* gaps after a decision, from which on they count as settled whatever is called */
+#define JUDGED  5u    /* settled gaps by which it is judged whether parking pays */
 #define PAYS    1.15f /* times the gap before; a longer one is said */
+#define WAITS   0.08f /* of a gap, for what was parked, at the most: copies slow the gap itself, too */
+#define AIM     0.03f /* of it, where less is parked because it was more */
 #define USABLE  0.9   /* of the gap: the rest is for what the copies wait for */
 #define TRY     (64ull << 20)
 #define SLACK   128u /* one part of so many of the peak stays free of what comes back */
@@ -46,13 +53,17 @@ static bool decided;
 
 /* ---- time ---- */
 
-static CUevent begun, ended; /* of the last gap; NULL: not recorded */
-static float shortest = -1;  /* ms of device time, of the gaps before the decision; below 0: unknown */
-static uint32_t measured;    /* so many */
-static bool steady;          /* the last of them was no shorter */
-static float judged = -1;    /* ms, the shortest of those that are judged; below 0: unknown */
-static uint32_t gaps;        /* since the decision */
 static struct vs_served *timed;
+static float shortest = -1; /* ms of device time, of the gaps before the decision; below 0: unknown */
+static uint32_t measured;   /* so many */
+static bool steady;         /* the last of them was no shorter */
+static uint32_t gaps;       /* since the decision, or the last change of it */
+static struct {
+    uint32_t count;
+    float shortest, longest, all; /* ms */
+    float longest_wait, waits;
+    uint64_t away; /* bytes that the optimizer had to wait for, at the most */
+} judged;          /* of these gaps, once mappings have settled */
 
 /* That of some block. */
 static struct vs_served *any_device(void)
@@ -62,37 +73,41 @@ static struct vs_served *any_device(void)
     return NULL;
 }
 
-static bool is_judged(void)
-{
-    return vs_plan.on && gaps >= SETTLES && gaps < SETTLES + JUDGED;
-}
-
 static void start_time(CUstream stream)
 {
-    if (begun != NULL)
-        return;
     timed = timed == NULL || !decided ? any_device() : timed;
-    begun = timed != NULL && (!decided || is_judged()) ? vs_park_stamp(timed, stream) : NULL;
+    if (timed != NULL && (!decided || (vs_plan.on && judged.count < JUDGED)))
+        vs_gap_begins(timed, stream, vs_plan.on);
 }
 
-/* The events are read when the next gap begins: the device is done with them then, or nearly. */
-static void end_time(CUstream stream)
+static void note_before(const struct vs_gap *g)
 {
-    if (begun != NULL && ended == NULL)
-        ended = vs_park_stamp(timed, stream);
-}
-
-static void read_time(void)
-{
-    if (begun == NULL || ended == NULL || !vs_park_reached(timed, ended))
-        return; /* it is read when a later gap begins */
-    float ms = vs_park_between(timed, begun, ended), *least = decided ? &judged : &shortest;
-    begun = ended = NULL;
-    if (ms < 0)
-        return;
-    steady = *least >= 0 && ms >= STEADY * *least;
+    steady = shortest >= 0 && g->ms >= STEADY * shortest;
     measured++;
-    *least = *least < 0 || ms < *least ? ms : *least;
+    shortest = shortest < 0 || g->ms < shortest ? g->ms : shortest;
+}
+
+static void note_later(const struct vs_gap *g)
+{
+    judged.shortest = judged.count == 0 || g->ms < judged.shortest ? g->ms : judged.shortest;
+    judged.longest = g->ms > judged.longest ? g->ms : judged.longest;
+    judged.all += g->ms;
+    judged.longest_wait = g->wait_ms > judged.longest_wait ? g->wait_ms : judged.longest_wait;
+    judged.waits += g->wait_ms;
+    judged.away = g->away > judged.away ? g->away : judged.away;
+    judged.count++;
+}
+
+/* True: enough is known to judge. */
+static bool read_time(void)
+{
+    struct vs_gap g;
+    bool known = vs_gap_read(&g), counts = known && g.parking && (g.calls <= CALM || gaps >= SETTLES);
+    if (known && !decided)
+        note_before(&g);
+    if (counts)
+        note_later(&g);
+    return counts && vs_plan.on && judged.count == JUDGED;
 }
 
 /* ---- memory by the point of a gap ---- */
@@ -146,6 +161,9 @@ uint64_t vs_plan_room(struct vs_served *s, struct vs_arena *arena)
 
 /* ---- what is parked ---- */
 
+static uint64_t idle; /* bytes that could be parked, by the decision */
+static double rate;   /* of the link, bytes in a second */
+
 /* "optimizer-state,gradient" */
 bool vs_plan_wants(unsigned role)
 {
@@ -170,29 +188,48 @@ static bool may_park(const struct vs_watched *w)
     return (alone || vs_foreseen(w)) && vs_park_copies(w->s, w->arena);
 }
 
-static uint64_t candidates(struct vs_watched **list, uint32_t *count)
+static bool is_planned(const struct vs_watched *w)
 {
-    uint64_t bytes = 0;
-    *count = 0;
-    VS_WATCHED_EACH(w)
-    if (may_park(w)) {
-        list[(*count)++] = w;
-        bytes += w->size;
-    }
-    qsort(list, *count, sizeof *list, by_size);
-    return bytes;
+    return w->planned;
 }
 
-/* The first blocks of LIST that FITS bytes have room for. */
-static uint64_t choose(struct vs_watched **list, uint32_t count, uint64_t fits)
+struct list {
+    struct vs_watched **block; /* the largest first; NULL: there is no memory for it */
+    uint32_t count;
+    uint64_t bytes;
+    size_t room;
+};
+
+static struct list list_those(bool (*that)(const struct vs_watched *))
+{
+    struct list l = {.room = (size_t)(vs_watched_end - vs_watched + 1) * sizeof *l.block};
+    l.block = vs_map(l.room);
+    VS_WATCHED_EACH(w)
+    if (l.block != NULL && that(w)) {
+        l.block[l.count++] = w;
+        l.bytes += w->size;
+    }
+    if (l.block != NULL)
+        qsort(l.block, l.count, sizeof *l.block, by_size);
+    return l;
+}
+
+static void end_list(const struct list *l)
+{
+    if (l->block != NULL)
+        munmap(l->block, l->room);
+}
+
+/* The first blocks of L that FITS bytes have room for, and no others. */
+static uint64_t choose(const struct list *l, uint64_t fits)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (bytes + list[i]->size > fits)
-            continue;
-        list[i]->planned = true;
-        bytes += list[i]->size;
-        vs_plan.bytes[list[i]->s - vs_served] += list[i]->size;
+    memset(vs_plan.bytes, 0, sizeof vs_plan.bytes);
+    for (uint32_t i = 0; i < l->count; i++) {
+        struct vs_watched *w = l->block[i];
+        w->planned = w->size <= fits - bytes;
+        bytes += w->planned ? w->size : 0;
+        vs_plan.bytes[w->s - vs_served] += w->planned ? w->size : 0;
     }
     return bytes;
 }
@@ -211,16 +248,16 @@ static bool have_store(void)
     return true;
 }
 
-static void say(uint64_t all, uint64_t planned, double rate)
+static void say(uint64_t planned)
 {
-    char idle[32], goes[32], link[32];
-    vs_host_amount(idle, (double)all);
+    char lies[32], goes[32], link[32];
+    vs_host_amount(lies, (double)idle);
     vs_host_amount(goes, (double)planned);
     vs_host_amount(link, rate);
     vs_log("park: the optimizer leaves %s idle for %.0f ms of a step; the link takes %s/s: %s are parked%s",
-           idle, (double)shortest, link, goes,
-           planned < all ? ", as much as it carries there and back in that time" : "");
-    vs_account_plan(all, planned, (double)shortest, rate);
+           lies, (double)shortest, link, goes,
+           planned < idle ? ", as much as it carries there and back in that time" : "");
+    vs_account_plan(idle, planned, (double)shortest, rate);
 }
 
 static double link_rate(const struct vs_watched *w)
@@ -229,9 +266,9 @@ static double link_rate(const struct vs_watched *w)
     char why[256];
     if (vs_host_make(&small, TRY, "", why, sizeof why) != NULL)
         return 0;
-    double rate = vs_park_rate(w, small.base, TRY);
+    double link = vs_park_rate(w, small.base, TRY);
     vs_host_end(&small);
-    return rate;
+    return link;
 }
 
 void vs_plan_trim(void)
@@ -247,49 +284,110 @@ void vs_plan_trim(void)
 }
 
 /* The context of the first block is current. */
-static void decide(struct vs_watched **list, uint32_t count, uint64_t all)
+static void decide(const struct list *l)
 {
-    double rate = link_rate(list[0]);
-    double fits = rate * shortest / 1e3 * USABLE / 2;
-    uint64_t planned = choose(list, count, (uint64_t)fits);
+    rate = link_rate(l->block[0]);
+    idle = l->bytes;
+    uint64_t planned = choose(l, (uint64_t)(rate * shortest / 1e3 * USABLE / 2));
     decided = true;
+    gaps = 0;
     if (rate <= 0) {
         vs_account_none("the driver does not say how fast the link is");
         return;
     }
     vs_plan.on = have_store();
     if (vs_plan.on)
-        say(all, planned, rate);
+        say(planned);
     vs_plan.on = vs_plan.on && planned != 0;
     vs_plan.trims = vs_plan.on;
 }
 
 static void plan(void)
 {
-    uint32_t count;
-    size_t room = (size_t)(vs_watched_end - vs_watched + 1) * sizeof(struct vs_watched *);
-    struct vs_watched **list = vs_map(room);
-    uint64_t all = list != NULL ? candidates(list, &count) : 0;
+    struct list l = list_those(may_park);
     struct vs_away_thread t;
-    if (all != 0 && shortest > 0 && vs_away_enter(&t, list[0]->s, list[0]->s->cuda.context) == CUDA_SUCCESS) {
-        decide(list, count, all);
+    if (l.bytes != 0 && shortest > 0 &&
+        vs_away_enter(&t, l.block[0]->s, l.block[0]->s->cuda.context) == CUDA_SUCCESS) {
+        decide(&l);
         vs_away_leave(&t);
     }
-    if (list != NULL)
-        munmap(list, room);
+    end_list(&l);
 }
 
 /* ---- whether it pays ---- */
 
-/* Longer steps are said, and parking goes on: a person may need the memory at that price. */
+/* As choose; all that L has where some device has no room for those that would not go any more. */
+static uint64_t choose_fewer(const struct list *l, uint64_t fits)
+{
+    uint64_t before[VS_SERVED_DEVICES], bytes;
+    bool room = true;
+    memcpy(before, vs_plan.bytes, sizeof before);
+    bytes = choose(l, fits);
+    for (int i = 0; i < VS_SERVED_DEVICES && room; i++)
+        room = before[i] == vs_plan.bytes[i] || before[i] - vs_plan.bytes[i] <= vs_move_room(&vs_served[i]);
+    return room ? bytes : choose(l, UINT64_MAX);
+}
+
+/* BYTES of BEFORE are planned from now on; all of them: they have to stay so. */
+static void say_less(uint64_t before, uint64_t bytes, float ms, float wait)
+{
+    static bool changed;
+    char less[32], all[32], why[120];
+    vs_host_amount(less, (double)bytes);
+    vs_host_amount(all, (double)before);
+    snprintf(why, sizeof why,
+             "%.0f ms passed between two optimizers, and the next waited %.1f ms for what was parked",
+             (double)ms, (double)wait);
+    if (bytes == before)
+        vs_log("park: %s: it stays so, as %s", why,
+               vs_foreseen_ms() > 0 ? "--from planned it" : "the device has no room for it");
+    else
+        vs_log("park: %s: from now on %s of the %s %s parked", why, bytes != 0 ? less : "nothing", all,
+               bytes != 0 ? "are" : "is");
+    if (bytes == 0)
+        vs_account_ended(why);
+    if (bytes == 0 || bytes == before)
+        return;
+    if (!changed)
+        vs_account_first(before, (double)wait);
+    vs_account_plan(idle, bytes, (double)shortest, rate);
+    changed = true;
+}
+
+/* So much less that the optimizer would wait for AIM of a gap.  What it waits for are the bytes that were
+ * away when the gap ended, or copies that were under way.  Where a recording was the plan nothing is changed:
+ * without the parking the program may not fit.  False: nothing is. */
+static bool park_less(float ms, float wait)
+{
+    struct list l = list_those(is_planned);
+    double late = wait / 1e3 * rate, all = (double)l.bytes;
+    late = late > (double)judged.away ? late : (double)judged.away;
+    late = late < all ? late : all;
+    uint64_t planned = l.bytes;
+    if (l.bytes != 0 && vs_foreseen_ms() <= 0)
+        planned = choose_fewer(&l, (uint64_t)(all - late * (double)(1 - AIM * ms / wait)));
+    if (l.bytes != 0) {
+        say_less(l.bytes, planned, ms, wait);
+        vs_plan.on = planned != 0;
+    }
+    end_list(&l);
+    return planned != l.bytes;
+}
+
+/* Of the gaps and of the waits the longest does not count, as the host may have been late with it once.
+ * Longer gaps are said, and parking goes on: a person may need the memory at that price. */
 static void judge(void)
 {
-    if (judged < 0 || shortest <= 0)
-        return;
-    vs_account_later(judged);
-    if (judged > PAYS * shortest)
-        vs_log("park: between two optimizers %.0f ms pass, %.0f before anything was parked", (double)judged,
-               (double)shortest);
+    float ms = (judged.all - judged.longest) / (JUDGED - 1);
+    float wait = (judged.waits - judged.longest_wait) / (JUDGED - 1);
+    vs_account_later(judged.shortest);
+    if (wait > WAITS * ms && park_less(ms, wait)) {
+        memset(&judged, 0, sizeof judged);
+        gaps = 0;
+    } else if (judged.shortest > PAYS * shortest) {
+        vs_log("park: between two optimizers %.0f ms pass, %.0f before anything was parked",
+               (double)judged.shortest, (double)shortest);
+    }
 }
 
 /* ---- gaps ---- */
@@ -313,13 +411,13 @@ static void say_why_not(uint32_t unknown, bool ready)
 
 void vs_plan_gap_begins(CUstream stream, uint32_t unknown)
 {
-    read_time();
+    if (read_time())
+        judge();
+    gaps++;
     if (shortest < 0)
         shortest = vs_foreseen_ms();
     begin_curve();
     atomic_store_explicit(&in_gap, true, memory_order_relaxed);
-    if (vs_plan.on && ++gaps == SETTLES + JUDGED)
-        judge();
     bool ready = steady || measured >= WARM_UP || vs_foreseen_ms() > 0;
     if (!decided && ready)
         plan();
@@ -329,7 +427,7 @@ void vs_plan_gap_begins(CUstream stream, uint32_t unknown)
 
 void vs_plan_gap_ends(CUstream stream)
 {
-    end_time(stream);
+    vs_gap_ends(stream);
     atomic_store_explicit(&in_gap, false, memory_order_relaxed);
 }
 
@@ -384,6 +482,5 @@ void vs_plan_unknown(void)
 void vs_plan_device_ends(struct vs_served *s)
 {
     vs_plan.bytes[s - vs_served] = 0;
-    if (timed == s)
-        begun = ended = NULL; /* they went with the context */
+    vs_gap_device_ends(s);
 }

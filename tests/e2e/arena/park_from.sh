@@ -16,6 +16,8 @@ run -o from.db --park=optimizer-state --from=before.db -- "$tests/prog_park" 8 b
 "$V" report from.db | tr -s ' \n' ' ' | grep -q 'optimizer states that lay idle for .* of a step in the recording before; at' || fail "report: $("$V" report from.db)"
 run -o again.db --park=optimizer-state --from=from.db -- "$tests/prog_park" 8 born >/dev/null || fail "from a parked one: $(cat err)"
 [ "$(steps_before again.db)" = 1 ] || fail "from a parked one: $(cat err)"
+sqlite3 from.db "INSERT OR REPLACE INTO meta(key, value) VALUES('park_later', 20000000)" && run -o later.db --park=optimizer-state --from=from.db -- "$tests/prog_park" 3 born >/dev/null
+grep -q 'idle for 20 ms of a step' err || fail "a time that was shorter once it parked: $(cat err)"
 
 # the second step takes 66 MiB of context, 144 of activations, 24 of gradients and 96 of states
 export SIMCUDA_CAPACITY=290MiB

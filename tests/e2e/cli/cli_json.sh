@@ -8,7 +8,7 @@ make_db oom.db --kind oom
 make_db killed.db --kind killed
 sqlite3 train.db "INSERT INTO meta(key, value) VALUES('label.batch', '4'); INSERT INTO away VALUES(1, 1, 0, 4096);
     INSERT INTO away_block SELECT 1, 1, 0, min(alloc_seq), 4096, 'parked', 4096, 0, 1, 5 FROM live_at_peak WHERE category = 'framework block';
-    INSERT INTO meta(key, value) VALUES('park', 'idle=4096,ns=9,link=9,parked=4096'), ('park_none', 'why'), ('park_ended', 'why'), ('park_later', '9')" || exit 1
+    INSERT INTO meta(key, value) VALUES('park', 'idle=4096,ns=9,link=9,parked=1024'), ('park_none', 'why'), ('park_ended', 'why'), ('park_later', '9'), ('park_first', 'parked=4096,waited=9')" || exit 1
 make_db leak.db --leak 3 --steps 12 && sqlite3 leak.db "UPDATE rng SET phase = 0 WHERE id = 1"
 for db in train.db killed.db; do # one role, one layer, one block that was never used
     sqlite3 $db "INSERT INTO framework_role SELECT alloc_seq, 1 FROM live_at_peak WHERE category = 'framework block';

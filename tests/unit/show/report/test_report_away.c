@@ -77,6 +77,7 @@ static void record(void)
     holds(&job, 10 * MIB, 8 * MIB);
     holds(&job, 20 * MIB, 8 * MIB);
     gives(&job, 0x30000000, 8 * MIB);
+    notes(&job, "park_first", "parked=9437184,waited=700");
     notes(&job, "park_unforeseen", "1");
     notes(&job, "park_unforeseen", "2");
     tells(&job, 0x10000000, VS_ROLE_GRADIENT);
@@ -193,11 +194,13 @@ TEST(what_became_of_states_that_were_to_be_parked_is_known, make_dir, drop_dir)
     assert_true(p.decided && !p.none && !p.ended);
     assert_true(p.idle == 8 * MIB && p.parked == 8 * MIB && p.idle_ns == 5000000 && p.link == 10000000000);
     assert_true(p.out == 15 * MIB && p.back == 8 * MIB && p.times == 2 && p.waited_ns == 1500);
+    assert_true(p.first_parked == 9 * MIB && p.first_waited_ns == 700);
     assert_int_equal(p.unforeseen, 2);
     assert_true(p.spilled == 16 * MIB && p.unspilled == 0);
     assert_int_equal(trace_park(&t, 1, true, &p),
                      0); /* the plan is with the device from which something went */
-    assert_true(!p.decided && p.out == 0 && p.times == 0 && p.waited_ns == UNKNOWN);
+    assert_true(!p.decided && p.out == 0 && p.times == 0 && p.waited_ns == UNKNOWN &&
+                p.first_parked == UNKNOWN);
     trace_close(&t);
 }
 
@@ -253,4 +256,14 @@ TEST(no_more_is_said_of_parking_than_is_known)
          "1.00 GiB/s they go there and back in 7.81 ms they went 1 time, 4.00 MiB each on average, and 0 B "
          "of 4.00 MiB came back or were freed there; the optimizer waited for them for an unknown time "
          "parking ended: why ");
+    p = (struct trace_park){.decided = true,
+                            .idle = 8 * MIB,
+                            .idle_ns = 1000000,
+                            .link = 1 << 30,
+                            .parked = MIB,
+                            .first_parked = 6 * MIB,
+                            .first_waited_ns = 5000000};
+    says(&p, "parked: 1.00 MiB of 8.00 MiB of optimizer states that lay idle for 1 ms of a step at first; at "
+             "1.00 GiB/s they go there and back in 1.95 ms at first it was 6.00 MiB, for which the optimizer "
+             "waited 5 ms in each step ");
 }
