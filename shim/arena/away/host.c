@@ -242,18 +242,27 @@ bool vs_host_lock(struct vs_host_store *h, uint64_t most)
     return h->locked < h->bytes && lock_some(h, least(most, AT_ONCE), &room) == CUDA_SUCCESS;
 }
 
-void vs_host_unlock(struct vs_host_store *h, uint64_t keep)
+bool vs_host_part(struct vs_host_store *h, uint64_t keep, struct vs_host_store *part)
+{
+    uint64_t from = (keep + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
+    if (from >= h->locked)
+        return false;
+    *part = (struct vs_host_store){.base = h->base + from, .locked = h->locked - from};
+    h->locked = from;
+    return true;
+}
+
+void vs_host_unlock(struct vs_host_store *part)
 {
     CUresult (*unlock)(void *) = DRIVER(cuMemHostUnregister, (void *));
-    uint64_t from = (keep + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
-    for (uint64_t at = from; at < h->locked; at += AT_ONCE)
+    for (uint64_t at = 0; at < part->locked; at += AT_ONCE)
         if (unlock != NULL)
-            unlock(h->base + at);
-    if (from < h->locked) {
-        madvise(h->base + from, h->locked - from, MADV_DONTNEED);
-        mprotect(h->base + from, h->locked - from, PROT_NONE);
+            unlock(part->base + at);
+    if (part->locked != 0) {
+        madvise(part->base, part->locked, MADV_DONTNEED);
+        mprotect(part->base, part->locked, PROT_NONE);
     }
-    h->locked = least(from, h->locked);
+    part->locked = 0;
 }
 
 uint64_t vs_host_together(uint64_t offset, uint64_t bytes)
@@ -330,7 +339,7 @@ const char *vs_host_make(struct vs_host_store *h, uint64_t bytes, const char *to
 
 void vs_host_end(struct vs_host_store *h)
 {
-    vs_host_unlock(h, 0);
+    vs_host_unlock(h);
     if (h->base != NULL)
         munmap(h->base, h->bytes);
     *h = (struct vs_host_store){.base = NULL};

@@ -26,6 +26,7 @@
 #include "park_gap.h"
 #include "park_plan.h"
 #include "spill.h"
+#include "store.h"
 #include "trace/roles.h"
 
 #define PATIENT_NS 5000000000ull /* that work waits for memory while none is freed */
@@ -503,7 +504,21 @@ static void planned_back(struct vs_served *s, struct vs_arena *arena)
     for (struct vs_watched *w; room != 0 && (w = vs_plan_next_back(room)) != NULL; room -= w->size)
         if (come_back(w) != 0)
             break;
-    vs_park_look(s);
+}
+
+/* The store gives back what it has not needed for long: without the lock. */
+static void leave_lighter(int cancel, struct vs_served *s)
+{
+    struct vs_host_store part;
+    bool gives = vs_store_look(s, &part);
+    uint64_t bytes = gives ? part.locked : 0;
+    leave(cancel);
+    if (!gives)
+        return;
+    vs_park_unlock(s, &part);
+    cancel = enter();
+    vs_store_gave(s, bytes);
+    leave(cancel);
 }
 
 /* Inside the arena. */
@@ -522,7 +537,7 @@ void vs_park_malloc(struct vs_served *s, struct vs_arena *arena, uint64_t addres
     } else {
         planned_back(s, arena);
     }
-    leave(cancel);
+    leave_lighter(cancel, s);
 }
 
 void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address)
@@ -536,7 +551,7 @@ void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address)
         forget(w);
     if (vs_spill_on() && !held)
         vs_spill_look(s, arena, atomic_load_explicit(&works, memory_order_relaxed));
-    leave(cancel);
+    leave_lighter(cancel, s);
 }
 
 void vs_park_arena_ends(struct vs_served *s)

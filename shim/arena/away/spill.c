@@ -217,7 +217,7 @@ enum vs_spill_answer vs_spill_refused(struct vs_served *s, struct vs_arena *aren
         return VS_SPILL_AGAIN;
     if (send(s, arena, *tries <= 2 && lies < need ? need - lies : need, now))
         return VS_SPILL_AGAIN;
-    if (*tries < VS_SPILL_HURRY && some_are_looked_at(s))
+    if (*tries < VS_SPILL_HURRY && (some_are_looked_at(s) || vs_store_gives(s)))
         return VS_SPILL_LATER;
     vs_arena_headroom(arena, 0);
     *tries = LAST;
@@ -263,7 +263,6 @@ void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
     if (++v->requests < EVERY + (uint64_t)(vs_watched_end - vs_watched) / BLOCKS)
         return;
     v->requests = 0;
-    vs_park_look(s);
     send_ahead(s, arena, now);
     if (vs_park_parked == 0)
         return;

@@ -44,10 +44,14 @@ bool vs_host_lock(struct vs_host_store *h, uint64_t most)
     most_locked = h->locked > most_locked ? h->locked : most_locked;
     return some != 0;
 }
-void vs_host_unlock(struct vs_host_store *h, uint64_t keep)
+bool vs_host_part(struct vs_host_store *h, uint64_t keep, struct vs_host_store *part)
 {
     uint64_t from = (keep + 256 * MIB - 1) / (256 * MIB) * (256 * MIB);
-    h->locked = h->locked < from ? h->locked : from;
+    if (h->locked <= from)
+        return false;
+    part->locked = h->locked - from;
+    h->locked = from;
+    return true;
 }
 uint64_t vs_host_together(uint64_t offset, uint64_t bytes)
 {
@@ -239,20 +243,23 @@ TEST(no_more_is_locked_than_the_limit_and_the_host_allow)
 TEST(what_was_not_needed_for_long_is_given_back)
 {
     char why[200];
+    struct vs_host_store part;
     begin_store();
     keep_all(0, 1000);
     assert_null(vs_store_grow(&vs_served[0], 10 * MIB, why, sizeof why));
     drop_all(100, 1000);
     now_ns += 31000000000ull; /* in this time they were needed */
-    assert_true(vs_store_is_due(&vs_served[0]));
-    vs_store_look(&vs_served[0]);
+    assert_false(vs_store_look(&vs_served[0], &part));
     now_ns += 29000000000ull;
-    assert_false(vs_store_is_due(&vs_served[0]));
+    assert_false(vs_store_look(&vs_served[0], &part));
     assert_null(vs_store_grow(&vs_served[0], 1800 * MIB, why, sizeof why)); /* there still */
     assert_int_equal(most_locked, 2048 * MIB);
     now_ns += 2000000000ull;
-    assert_true(vs_store_is_due(&vs_served[0]));
-    vs_store_look(&vs_served[0]);
+    assert_true(vs_store_look(&vs_served[0], &part) && vs_store_gives(&vs_served[0]));
+    now_ns += 31000000000ull;
+    assert_false(vs_store_look(&vs_served[0], &part)); /* one at a time, and nothing is locked beside it */
+    assert_non_null(vs_store_grow(&vs_served[0], 300 * MIB, why, sizeof why));
+    vs_store_gave(&vs_served[0], part.locked);
     vs_store_limit(300 * MIB); /* 256 are locked */
     keep_all(100, 150);
     assert_null(vs_store_have(&vs_served[0], unit_at(150)));
