@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/own_threads.h"
 #include "hooks/driver.h"
 
 /* Page-locked at once: the kernel is asked for so many pages, and the driver holds a lock of the process
@@ -166,30 +166,22 @@ static unsigned processors(void)
 }
 
 /* Has the system make the pages: by several threads, since clearing them takes most of the time that locking
- * them takes.  No signal of the program's is handled by a thread of ours. */
+ * them takes. */
 static void make_pages(char *from, uint64_t bytes)
 {
     struct part part[THREADS];
     pthread_t thread[THREADS];
-    pthread_attr_t attr;
-    sigset_t all, before;
     unsigned started = 0, count = processors();
     uint64_t each = (bytes / count + (2ull << 20)) & -(2ull << 20);
     if (count < 2)
         return;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN));
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint64_t at = 0; at < bytes; at += each, started++) {
         part[started] = (struct part){from + at, least(each, bytes - at)};
-        if (pthread_create(&thread[started], &attr, populate, &part[started]) != 0)
+        if (vs_own_thread(&thread[started], STACK_BYTES, populate, &part[started]) != 0)
             break; /* the driver does the rest */
     }
     while (started > 0)
         pthread_join(thread[--started], NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
 }
 
 /* ---- stores ---- */
