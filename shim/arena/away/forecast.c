@@ -62,37 +62,46 @@ uint64_t vs_forecast_next(const struct vs_forecast *f, uint64_t now, bool *known
 
 /* ---- which goes ---- */
 
-static bool may_go(const struct vs_watched *w, const struct vs_served *s, uint64_t oldest, uint32_t tries)
-{
-    return w->address != 0 && w->s == s && !w->parked && w->work < oldest && w->tries != tries;
-}
+/* By next use; and those that are used about as late as the last one, by size: the smallest that is enough
+ * goes, or else the largest. */
+static struct vs_ranking *const all = &vs_rankings[0], *const enough = &vs_rankings[1],
+                                *const less = &vs_rankings[2];
+static size_t left; /* of `all`, with those that were taken: behind them all were chosen */
 
-/* Whether the first, of SIZE bytes, fits NEED better than the second: the smallest that is enough, else the
- * largest. */
-static bool fits_better(uint64_t size, uint64_t than, uint64_t need)
+void vs_forecast_begin(const struct vs_served *s, uint64_t oldest, uint64_t now)
 {
-    if ((size >= need) != (than >= need))
-        return size >= need;
-    return size >= need ? size < than : size > than;
-}
-
-struct vs_watched *vs_forecast_choose(struct vs_watched *first, size_t count, const struct vs_served *s,
-                                      uint64_t need, uint64_t oldest, uint64_t now, uint32_t tries)
-{
-    struct vs_watched *best = NULL, *end = first + count;
-    uint64_t farthest = 0;
     bool known;
-    for (struct vs_watched *w = first; w < end; w++)
-        if (may_go(w, s, oldest, tries)) {
-            w->next = vs_forecast_next(&w->forecast, now, &known);
-            farthest = w->next > farthest ? w->next : farthest;
-        }
-    for (struct vs_watched *w = first; w < end; w++) {
-        if (!may_go(w, s, oldest, tries) || w->next < farthest - farthest / NEARLY)
-            continue;
-        if (best == NULL || fits_better(w->size, best->size, need) ||
-            (w->size == best->size && w->next > best->next))
-            best = w;
+    all->count = enough->count = less->count = 0;
+    VS_WATCHED_EACH(w)
+    if (w->s == s && !w->parked && w->work < oldest) {
+        uint64_t latest_first = ~vs_forecast_next(&w->forecast, now, &known);
+        w->chosen = false;
+        vs_ranking_add(all, latest_first, latest_first, w);
     }
-    return best;
+    left = all->count;
+}
+
+static void move(struct vs_ranking *from, struct vs_ranking *to)
+{
+    uint64_t then = from->at[0].then;
+    struct vs_watched *w = vs_ranking_take(from);
+    vs_ranking_add(to, to == less ? ~w->size : w->size, then, w);
+}
+
+struct vs_watched *vs_forecast_choose(uint64_t need)
+{
+    while (left > all->count && all->at[left - 1].w->chosen)
+        left--;
+    if (left == 0)
+        return NULL;
+    uint64_t farthest = ~all->at[left > all->count ? left - 1 : 0].by;
+    while (all->count != 0 && ~all->at[0].by >= farthest - farthest / NEARLY)
+        move(all, all->at[0].w->size < need ? less : enough);
+    while (less->count != 0 && less->at[0].w->size >= need)
+        move(less, enough);
+    while (enough->count != 0 && enough->at[0].w->size < need)
+        move(enough, less);
+    struct vs_watched *w = vs_ranking_take(enough->count != 0 ? enough : less);
+    w->chosen = true;
+    return w;
 }

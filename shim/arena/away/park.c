@@ -145,23 +145,31 @@ static bool come_back(struct vs_watched *w)
     return true;
 }
 
-/* Of what is parked and not freed the block that the optimizer needs first; NULL: nothing is. */
-static struct vs_watched *next_back(void)
+/* What is parked and not freed, of ROOM bytes at most, as the optimizer needs it. */
+static struct vs_ranking *wanted(uint64_t room)
 {
-    struct vs_watched *first = NULL;
-    if (vs_park_parked != vs_park_freed)
+    struct vs_ranking *back = vs_ranking_begin();
+    if (room != 0 && vs_park_parked != vs_park_freed)
         VS_WATCHED_EACH(w)
-    if (w->parked && !w->freed && (first == NULL || w->order < first->order))
-        first = w;
-    return first;
+    if (w->parked && !w->freed && w->size <= room)
+        vs_ranking_add(back, w->order, 0, w);
+    return back;
+}
+
+/* All of that comes back, up to a block that the device has no memory for, which is returned, or NULL. */
+static struct vs_watched *wanted_back(void)
+{
+    struct vs_ranking *back = wanted(UINT64_MAX);
+    struct vs_watched *w;
+    while ((w = vs_ranking_take(back)) != NULL && come_back(w))
+        ;
+    return w;
 }
 
 /* False: the device has no memory for some. */
 static bool all_back(void)
 {
-    bool back = true;
-    for (struct vs_watched *w; back && (w = next_back()) != NULL;)
-        back = come_back(w);
+    bool back = wanted_back() == NULL;
     if (vs_park_freed != 0)
         VS_WATCHED_EACH(w)
     if (w->freed)
@@ -396,7 +404,7 @@ static void use_all(CUstream stream, uint8_t now)
     if (!vs_spill_on())
         VS_WATCHED_EACH(w)
     use(w, stream, now, false);
-    for (struct vs_watched *w; !lacks && (w = next_back()) != NULL;)
+    for (struct vs_watched *w; !lacks && (w = wanted_back()) != NULL;)
         lacks = !have(w->address, false);
     all_wait(stream);
 }
@@ -439,9 +447,14 @@ bool vs_park_retry(struct vs_served *s, struct vs_arena *arena, uint64_t size, u
 static void planned_back(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t room = vs_plan_room(s, arena);
-    for (struct vs_watched *w; room != 0 && (w = vs_plan_next_back(room)) != NULL; room -= w->size)
+    struct vs_ranking *back = wanted(room);
+    for (struct vs_watched *w; room != 0 && (w = vs_ranking_take(back)) != NULL;) {
+        if (w->size > room || vs_arena_taken(w->arena, w->address) != 0)
+            continue; /* where others are alive in its chunks it would need new ones */
         if (!come_back(w))
             break;
+        room -= w->size;
+    }
     vs_park_look(s);
 }
 

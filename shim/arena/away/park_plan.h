@@ -23,9 +23,6 @@ void vs_plan_gap_begins(CUstream stream, uint32_t unknown);
 /* STREAM is given the optimizer's first work. */
 void vs_plan_gap_ends(CUstream stream);
 
-/* The parked block that is needed first, of those with ROOM bytes at most in whose chunks nobody else is
- * alive. NULL: there is none. */
-struct vs_watched *vs_plan_next_back(uint64_t room);
 /* W came back. */
 void vs_plan_came_back(const struct vs_watched *w);
 /* W is used in another phase than the optimizer while it is parked: it is not parked again. */

@@ -86,8 +86,10 @@ static void set(const struct vs_watched *w, uint32_t block)
 static struct vs_watched *take_spare(void)
 {
     struct vs_watched *w = spare;
-    if (vs_watched == NULL)
-        vs_watched = vs_watched_end = vs_map(MOST * sizeof *vs_watched);
+    size_t ranked = VS_RANKINGS * sizeof(struct vs_ranked);
+    if (vs_watched == NULL &&
+        (vs_watched = vs_watched_end = vs_map(MOST * (sizeof *vs_watched + ranked))) != NULL)
+        vs_rankings_place((struct vs_ranked *)(vs_watched + MOST), MOST);
     if (w != NULL)
         spare = (struct vs_watched *)(uintptr_t)w->size;
     else if (vs_watched != NULL && vs_watched_end < vs_watched + MOST)
