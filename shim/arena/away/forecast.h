@@ -22,6 +22,7 @@ struct vs_forecast {
     uint64_t begun, last;           /* of the latest use: its first work and its last; at first its birth */
     uint32_t gap[VS_FORECAST_GAPS]; /* from beginning to beginning, the latest first */
     uint32_t gaps;
+    uint32_t foretold; /* the next one; 0: unknown */
 };
 
 static inline struct vs_forecast vs_forecast_born(uint64_t now)

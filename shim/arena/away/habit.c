@@ -41,7 +41,7 @@ struct vs_ranking *vs_habit_going(const struct vs_served *s, uint64_t now, uint6
         bool known;
         uint64_t next = vs_forecast_next(&w->forecast, now, &known);
         if (known && next > longest(w) / 2)
-            vs_ranking_add(going, ~next, 0, w);
+            vs_ranking_add(going, (struct vs_ranked){~next, 0, w});
     }
     return going;
 }
@@ -54,7 +54,7 @@ struct vs_ranking *vs_habit_coming(const struct vs_served *s, uint64_t now, uint
         bool known;
         uint64_t next = vs_forecast_next(&w->forecast, now, &known);
         if (known && (w->ahead == 0 || next <= longest(w) / 2))
-            vs_ranking_add(coming, next, 0, w);
+            vs_ranking_add(coming, (struct vs_ranked){next, 0, w});
     }
     return coming;
 }

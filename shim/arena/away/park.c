@@ -152,7 +152,7 @@ static struct vs_ranking *wanted(uint64_t room)
     if (room != 0 && vs_park_parked != vs_park_freed)
         VS_WATCHED_EACH(w)
     if (w->parked && !w->freed && w->size <= room)
-        vs_ranking_add(back, w->order, 0, w);
+        vs_ranking_add(back, (struct vs_ranked){w->order, 0, w});
     return back;
 }
 

@@ -18,9 +18,8 @@ static bool is_before(const struct vs_ranked *a, const struct vs_ranked *b)
     return a->then != b->then ? a->then < b->then : a->w < b->w;
 }
 
-void vs_ranking_add(struct vs_ranking *r, uint64_t by, uint64_t then, struct vs_watched *w)
+void vs_ranking_add(struct vs_ranking *r, struct vs_ranked it)
 {
-    struct vs_ranked it = {by, then, w};
     size_t i = r->count++;
     for (; i != 0 && is_before(&it, &r->at[(i - 1) / 2]); i = (i - 1) / 2)
         r->at[i] = r->at[(i - 1) / 2];

@@ -31,7 +31,7 @@ static inline struct vs_ranking *vs_ranking_begin(void)
     vs_rankings[0].count = 0;
     return &vs_rankings[0];
 }
-void vs_ranking_add(struct vs_ranking *r, uint64_t by, uint64_t then, struct vs_watched *w);
+void vs_ranking_add(struct vs_ranking *r, struct vs_ranked it);
 /* NULL: none is left. */
 struct vs_watched *vs_ranking_take(struct vs_ranking *r);
 

@@ -30,11 +30,14 @@ static bool one_in(uint32_t n)
 /* Uses in a turn of gaps, the last one AGO works before, or up to SPREAD more. */
 static struct vs_forecast random_forecast(uint32_t ago, uint32_t spread)
 {
-    uint64_t last = NOW - ago - below(spread);
-    struct vs_forecast f = {.begun = last - below(3), .last = last, .gaps = below(VS_FORECAST_GAPS + 1)};
+    struct vs_forecast f = vs_forecast_born(0);
     uint32_t gap[2] = {500 + below(1500), 500 + below(1500)}, turn = 1 + below(2);
-    for (uint32_t i = 0; i < f.gaps; i++)
-        f.gap[i] = gap[i % turn] + below(1 + gap[0] / 12);
+    for (uint32_t uses = below(VS_FORECAST_GAPS + 2); uses != 0; uses--)
+        vs_forecast_used(&f, f.begun + gap[uses % turn] + below(1 + gap[0] / 12));
+    vs_forecast_used(&f, f.last + below(3));
+    uint64_t later = NOW - ago - below(spread) - f.last;
+    f.begun += later;
+    f.last += later;
     return f;
 }
 
@@ -211,7 +214,7 @@ TEST(equals_come_as_they_stand_in_the_table)
     vs_rankings_place(room, BLOCKS);
     struct vs_ranking *r = vs_ranking_begin();
     for (uint32_t i = BLOCKS; i-- > 0;)
-        vs_ranking_add(r, i / 8, i / 4 % 2, &watched[i]);
+        vs_ranking_add(r, (struct vs_ranked){i / 8, i / 4 % 2, &watched[i]});
     for (uint32_t i = 0; i < BLOCKS; i++)
         assert_ptr_equal(vs_ranking_take(r), &watched[i]);
     assert_null(vs_ranking_take(r));
