@@ -55,13 +55,6 @@ static struct window {
 } windows[VS_SERVED_DEVICES];
 static uint64_t looked; /* the oldest work that a thread looked at when some were to go last */
 
-static uint64_t idle(struct vs_arena *arena)
-{
-    struct vs_arena_stats stats;
-    vs_arena_stats(arena, &stats);
-    return stats.idle;
-}
-
 static void say_first(uint64_t bytes, uint64_t need)
 {
     static bool said;
@@ -87,7 +80,7 @@ static void say_cannot(void)
 /* Blocks of S go until BYTES more lie idle, a little more at once than has to be.  False: none went. */
 static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, uint64_t now)
 {
-    uint64_t before = idle(arena), lies = before, gone = 0;
+    uint64_t before = vs_arena_idle(arena), lies = before, gone = 0;
     bool can = vs_park_copies(s, arena);
     if (!can)
         say_cannot();
@@ -103,7 +96,7 @@ static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, ui
         gone += w->size;
         w->undone = w->early;
         w->early = false;
-        lies = idle(arena);
+        lies = vs_arena_idle(arena);
     }
     windows[s - vs_served].least = 0;
     if (gone != 0)
@@ -146,7 +139,7 @@ static void send_ahead(struct vs_served *s, struct vs_arena *arena, uint64_t now
 void vs_spill_came_back(struct vs_watched *w)
 {
     struct window *v = &windows[w->s - vs_served];
-    uint64_t least = v->spare < v->spare_before ? v->spare : v->spare_before, lies = idle(w->arena);
+    uint64_t least = v->spare < v->spare_before ? v->spare : v->spare_before, lies = vs_arena_idle(w->arena);
     if (least != UINT64_MAX && vs_habit_back(w, least)) { /* the next one was needed so much more */
         v->spare -= v->spare != UINT64_MAX ? w->size : 0;
         v->spare_before -= v->spare_before != UINT64_MAX ? w->size : 0;
@@ -163,7 +156,7 @@ bool vs_spill_for(const struct vs_watched *w, uint64_t now)
 bool vs_spill_before(const struct vs_watched *w, uint64_t now)
 {
     uint64_t taken = w->parked ? vs_arena_taken(w->arena, w->address) : 0,
-             lies = taken != 0 ? idle(w->arena) : 0;
+             lies = taken != 0 ? vs_arena_idle(w->arena) : 0;
     return taken > lies && taken != UINT64_MAX && send(w->s, w->arena, taken - lies, now);
 }
 
@@ -199,7 +192,7 @@ static bool some_are_looked_at(const struct vs_served *s)
 enum vs_spill_answer vs_spill_refused(struct vs_served *s, struct vs_arena *arena, uint64_t size,
                                       uint64_t now, unsigned *tries)
 {
-    uint64_t chunk = s->cuda.chunk, need = (size + chunk - 1) & ~(chunk - 1), lies = idle(arena);
+    uint64_t chunk = s->cuda.chunk, need = (size + chunk - 1) & ~(chunk - 1), lies = vs_arena_idle(arena);
     vs_arena_headroom(arena, vs_spill_headroom(s->total));
     if (*tries == LAST)
         return VS_SPILL_NO;
@@ -229,7 +222,7 @@ static uint64_t lay_idle(struct window *v, uint64_t now)
 void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
 {
     struct window *v = &windows[s - vs_served];
-    uint64_t lies = vs_park_parked != 0 ? idle(arena) : 0;
+    uint64_t lies = vs_park_parked != 0 ? vs_arena_idle(arena) : 0;
     v->spare =
         lies < v->spare ? lies : v->spare; /* each time, as the least may be there for one request alone */
     if (++v->requests < EVERY + (uint64_t)(vs_watched_end - vs_watched) / BLOCKS)
@@ -239,7 +232,7 @@ void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
     send_ahead(s, arena, now);
     if (vs_park_parked == 0)
         return;
-    uint64_t room = lay_idle(v, idle(arena)), left = vs_spill_headroom(s->total);
+    uint64_t room = lay_idle(v, vs_arena_idle(arena)), left = vs_spill_headroom(s->total);
     room = room > left ? room - left : 0;
     struct vs_ranking *coming = vs_habit_coming(s, now, room);
     for (struct vs_watched *w; room != 0 && (w = vs_ranking_take(coming)) != NULL;) {
