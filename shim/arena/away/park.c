@@ -145,21 +145,11 @@ static bool come_back(struct vs_watched *w)
     return true;
 }
 
-/* What is parked and not freed, of ROOM bytes at most, as the optimizer needs it. */
-static struct vs_ranking *wanted(uint64_t room)
-{
-    struct vs_ranking *back = vs_ranking_begin();
-    if (room != 0 && vs_park_parked != vs_park_freed)
-        VS_WATCHED_EACH(w)
-    if (w->parked && !w->freed && w->size <= room)
-        vs_ranking_add(back, (struct vs_ranked){w->order, 0, w});
-    return back;
-}
-
-/* All of that comes back, up to a block that the device has no memory for, which is returned, or NULL. */
+/* All that is parked and not freed comes back, up to a block that the device has no memory for, which is
+ * returned, or NULL. */
 static struct vs_watched *wanted_back(void)
 {
-    struct vs_ranking *back = wanted(UINT64_MAX);
+    struct vs_ranking *back = vs_watched_wanted(vs_park_parked != vs_park_freed ? UINT64_MAX : 0);
     struct vs_watched *w;
     while ((w = vs_ranking_take(back)) != NULL && come_back(w))
         ;
@@ -447,7 +437,7 @@ bool vs_park_retry(struct vs_served *s, struct vs_arena *arena, uint64_t size, u
 static void planned_back(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t room = vs_plan_room(s, arena);
-    struct vs_ranking *back = wanted(room);
+    struct vs_ranking *back = vs_watched_wanted(room);
     for (struct vs_watched *w; room != 0 && (w = vs_ranking_take(back)) != NULL;) {
         if (w->size > room || vs_arena_taken(w->arena, w->address) != 0)
             continue; /* where others are alive in its chunks it would need new ones */

@@ -118,6 +118,16 @@ void vs_watched_remove(struct vs_watched *w)
     spare = w;
 }
 
+struct vs_ranking *vs_watched_wanted(uint64_t room)
+{
+    struct vs_ranking *wanted = vs_ranking_begin();
+    if (room != 0)
+        VS_WATCHED_EACH(w)
+    if (w->parked && !w->freed && w->size <= room)
+        vs_ranking_add(wanted, (struct vs_ranked){w->order, 0, w});
+    return wanted;
+}
+
 uint32_t *vs_watched_kept(uint64_t address)
 {
     struct entry *e = entry_of(address >> ENTRY_BITS);

@@ -50,6 +50,8 @@ struct vs_watched *vs_watched_at(uint64_t address, uint64_t size);
 /* Watches the block, unless it is already; NULL: there is no room. */
 struct vs_watched *vs_watched_add(const struct vs_watched *block);
 void vs_watched_remove(struct vs_watched *w);
+/* What is parked and not freed, of ROOM bytes at most, as the optimizer needs it. */
+struct vs_ranking *vs_watched_wanted(uint64_t room);
 
 /* The block at ADDRESS is given to a work. */
 void vs_watched_given(uint64_t work, uint64_t address);
