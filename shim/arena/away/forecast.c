@@ -62,11 +62,11 @@ uint64_t vs_forecast_next(const struct vs_forecast *f, uint64_t now, bool *known
 
 /* ---- which goes ---- */
 
-/* By next use; and those that are used about as late as the last one, by size: the smallest that is enough
- * goes, or else the largest. */
+/* Blocks wait in `all`, by next use. Those that are used about as late as the last one are taken out of it
+ * and ranked by size: the smallest that is enough goes, or else the largest. */
 static struct vs_ranking *const all = &vs_rankings[0], *const enough = &vs_rankings[1],
                                 *const less = &vs_rankings[2];
-static size_t left; /* of `all`, with those that were taken: behind them all were chosen */
+static size_t left; /* of `all`, with what was taken: the last of that is the farthest, or else at[0] */
 static struct batch {
     const struct vs_served *s;
     uint64_t oldest, now, least; /* next uses in fewer works than LEAST are not ranked */

@@ -17,7 +17,7 @@ struct vs_ranked {
     struct vs_watched *w;
 };
 struct vs_ranking {
-    struct vs_ranked *at; /* the first is at[0]; behind the others those that were taken, the last ahead */
+    struct vs_ranked *at; /* the first is at[0]; what was taken lies behind the rest, the latest ahead */
     size_t count;
 };
 #define VS_RANKINGS 3u
