@@ -1,7 +1,7 @@
 /*
  * park_copy.h - a block's way to the host and back on a stream of its device's own, ordered by events alone.
  *
- * The caller holds the lock of park.c and is inside the arenas (vs_served_in).
+ * The caller holds the lock of back.h and is inside the arenas (vs_served_in).
  */
 #ifndef VS_ARENA_AWAY_PARK_COPY_H
 #define VS_ARENA_AWAY_PARK_COPY_H

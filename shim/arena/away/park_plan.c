@@ -429,17 +429,6 @@ void vs_plan_gap_ends(CUstream stream)
     atomic_store_explicit(&in_gap, false, memory_order_relaxed);
 }
 
-/* A block in whose chunks others are alive would need new ones. */
-struct vs_watched *vs_plan_next_back(uint64_t room)
-{
-    struct vs_watched *first = NULL;
-    VS_WATCHED_EACH(w)
-    if (w->parked && !w->freed && w->size <= room && (first == NULL || w->order < first->order) &&
-        vs_arena_taken(w->arena, w->address) == 0)
-        first = w;
-    return first;
-}
-
 void vs_plan_came_back(const struct vs_watched *w)
 {
     returned += w->size;

@@ -2,7 +2,7 @@
  * store.h - the host's memory in which lies what was copied out of a device, 2 MiB by 2 MiB, by addresses.
  *
  * It is page-locked, and grows as it is needed up to a limit that all devices share.  What nothing has lain
- * in for half a minute is given back.  The caller holds the lock of park.c, and the device's context is
+ * in for half a minute is given back.  The caller holds the lock of back.h, and the device's context is
  * current.
  */
 #ifndef VS_ARENA_AWAY_STORE_H

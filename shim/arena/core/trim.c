@@ -68,7 +68,7 @@ static int unmap_chunks(struct vs_arena *a, uint32_t first, uint32_t count)
         else
             s->lost++;
     memset(a->used + first, ABSENT, count);
-    a->idle -= count;
+    vs_idle_changed(a, -(uint64_t)count);
     s->unmapped += count;
     s->mappings -= count;
     s->reserved -= place_of(a, count);

@@ -135,6 +135,39 @@ TEST(every_address_finds_its_block_and_every_range_its_last)
     assert_int_equal(count, 0);
 }
 
+/* The plain rule: of all blocks, for each that comes back. */
+static struct vs_watched *wanted_next(uint64_t bytes)
+{
+    struct vs_watched *first = NULL;
+    VS_WATCHED_EACH(w)
+    if (w->parked && !w->freed && w->size <= bytes && (first == NULL || w->order < first->order))
+        first = w;
+    return first;
+}
+
+TEST(what_is_wanted_back_comes_in_the_plain_rule_s_order)
+{
+    uint32_t back = 0;
+    for (uint32_t n = 0; n < 1000; n++) {
+        uint64_t bytes = drawn(8) * 6 * MIB;
+        VS_WATCHED_EACH(w)
+        {
+            w->parked = drawn(2);
+            w->freed = drawn(8) == 0;
+            w->order = (uint32_t)drawn(n % 2 ? 10 : 1000);
+        }
+        struct vs_ranking *wanted = vs_watched_wanted(bytes);
+        for (struct vs_watched *w; (w = wanted_next(bytes)) != NULL; back++) {
+            assert_ptr_equal(vs_ranking_take(wanted), w);
+            w->parked = false;
+        }
+        assert_null(vs_ranking_take(wanted));
+    }
+    assert_true(back > 10000);
+    VS_WATCHED_EACH(w)
+    w->parked = w->freed = false;
+}
+
 TEST(addresses_that_no_device_has_find_nothing)
 {
     const uint64_t odd[] = {0, 1, 4096, 1ull << 47, 1ull << 63, UINT64_MAX - 5, UINT64_MAX};
