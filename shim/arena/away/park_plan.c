@@ -42,6 +42,7 @@
 #define SETTLES 10u   /* gaps after a decision, from which on they count as settled whatever is called */
 #define JUDGED  5u    /* settled gaps by which it is judged whether parking pays */
 #define PAYS    1.15f /* times the gap before; a longer one is said */
+#define WORTH   16u   /* this part of what could be parked, at least: mappings change for less, too */
 #define WAITS   0.08f /* of a gap, for what was parked, at the most: copies slow the gap itself, too */
 #define AIM     0.03f /* of it, where less is parked because it was more */
 #define USABLE  0.9   /* of the gap: the rest is for what the copies wait for */
@@ -314,13 +315,15 @@ static void plan(void)
 
 /* ---- whether it pays ---- */
 
-/* As choose; all that L has where some device has no room for those that would not go any more. */
+/* As choose, but nothing where that is too little to pay; all that L has where some device has no room for
+ * those that would not go any more. */
 static uint64_t choose_fewer(const struct list *l, uint64_t fits)
 {
     uint64_t before[VS_SERVED_DEVICES], bytes;
     bool room = true;
     memcpy(before, vs_plan.bytes, sizeof before);
     bytes = choose(l, fits);
+    bytes = bytes < idle / WORTH ? choose(l, 0) : bytes;
     for (int i = 0; i < VS_SERVED_DEVICES && room; i++)
         room = before[i] == vs_plan.bytes[i] || before[i] - vs_plan.bytes[i] <= vs_move_room(&vs_served[i]);
     return room ? bytes : choose(l, UINT64_MAX);
@@ -373,7 +376,7 @@ static bool park_less(float ms, float wait)
 }
 
 /* Of the gaps and of the waits the longest does not count, as the host may have been late with it once.
- * Longer gaps are said, and parking goes on: a person may need the memory at that price. */
+ * Longer gaps are said, and parking goes on: the program may make them, and a person may need the memory. */
 static void judge(void)
 {
     float ms = (judged.all - judged.longest) / (JUDGED - 1);

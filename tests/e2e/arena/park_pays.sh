@@ -47,6 +47,10 @@ from='ns=50000000;4194304x12' trains 10 30 end
 stays
 said 'the next waited 9.6 ms for what was parked: it stays so, as --from planned it'
 
+trains 10 30 end many # what would pay is too little of 160 MiB
+said 'from now on nothing of the [0-9]+ MiB is parked'
+within 30 100
+
 # a block that pays would be smaller than the smallest
 trains 60 30 end
 said 'from now on nothing of the 12 MiB is parked'

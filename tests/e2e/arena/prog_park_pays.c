@@ -8,6 +8,7 @@
  *      warm    up to the eighth step forward takes three times as long, and memory grows
  *      turns   up to the eighth step memory grows, and is fullest at the end of backward
  *      full    from the eighth step on the device has no memory left
+ *      many    40 states
  *
  * Between their launches forward and backward make and free small blocks.
  */
@@ -20,14 +21,15 @@
 
 #include "trace/roles.h"
 
-enum { STATES = 12, LAYERS = 16, SMALL = 24, EARLY = 8, SIZE = 4 /* MiB */ };
+enum { STATES = 12, MANY = 40, LAYERS = 16, SMALL = 24, EARLY = 8, SIZE = 4 /* MiB */ };
 
 static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
                           ".visible .entry simcuda_nothing_one(.param .u64 a) { ret; }\n";
 
 static CUfunction one;
 static CUstream stream;
-static CUdeviceptr state[STATES], activation[LAYERS], gradient;
+static int states = STATES;
+static CUdeviceptr state[MANY], activation[LAYERS], gradient;
 
 static void launch(CUdeviceptr at)
 {
@@ -90,7 +92,7 @@ static void backward(bool end)
 static void optimizer(int step)
 {
     vramscope_range_push("optimizer");
-    for (int i = 0; i < STATES; i++) {
+    for (int i = 0; i < states; i++) {
         launch(state[i]);
         look(state[i], (uint32_t)(step * 100 + i));
         OK(cuMemsetD32Async(state[i], (uint32_t)(step * 100 + 100 + i), SIZE * MIB / 4, stream));
@@ -103,10 +105,10 @@ static void tell_states(void)
 {
     int (*tell)(const uint64_t *, unsigned, unsigned) =
         (int (*)(const uint64_t *, unsigned, unsigned))(uintptr_t)dlsym(RTLD_DEFAULT, "vramscope_auto_roles");
-    uint64_t addresses[STATES];
-    for (int i = 0; i < STATES; i++)
+    uint64_t addresses[MANY];
+    for (int i = 0; i < states; i++)
         addresses[i] = state[i];
-    CHECK(!tell || tell(addresses, STATES, VS_ROLE_STATE) == 1);
+    CHECK(!tell || tell(addresses, (unsigned)states, VS_ROLE_STATE) == 1);
 }
 
 /* But some, which the arena keeps. */
@@ -148,11 +150,12 @@ int main(int argc, char **argv)
     CUmodule module;
     CHECK(argc >= 3);
     int steps = atoi(argv[1]);
+    states = argc > 3 && !strcmp(argv[3], "many") ? MANY : STATES;
     begin();
     OK(cuModuleLoadData(&module, ptx));
     OK(cuModuleGetFunction(&one, module, "simcuda_nothing_one"));
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    for (int i = 0; i < STATES; i++) {
+    for (int i = 0; i < states; i++) {
         state[i] = make(SIZE);
         OK(cuMemsetD32Async(state[i], (uint32_t)(100 + i), SIZE * MIB / 4, stream));
     }
