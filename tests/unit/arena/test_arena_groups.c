@@ -63,6 +63,11 @@ TEST(a_closed_arena_comes_back_in_groups)
         assert_int_equal(kit_change_all(&k, longest, kit_fetch), 0);
         arena_check(k.arena);
     }
+    struct vs_arena_run run;
+    uint64_t at = 1; /* inside of a group */
+    assert_int_equal(vs_arena_all_runs(k.arena, &at, G, &run, 1), 1);
+    assert_int_equal(run.address, block[0] + 4 * G);
+    assert_int_equal(run.size, 4 * G);
     /* the chunk that two blocks have, and the last one, are single ones */
     assert_int_equal(k.arena->grouped, 8 + 3 + 2);
     open_all();
@@ -181,6 +186,26 @@ TEST(on_a_full_device_a_group_is_split_in_its_place)
     take_own(VS_ARENA_ANY, 8 * G);
     assert_int_equal(stats().aliased, 8);
     assert_int_equal(k.arena->grouped, 0);
+    done();
+}
+
+/* It was the top of its heap, which ends below once it is given back: it comes elsewhere. */
+TEST(on_a_full_device_a_group_above_a_vacant_place_is_given_back)
+{
+    uint64_t block[5];
+    begin_away(9, NULL);
+    for (int i = 0; i < 3; i++)
+        block[i] = take_own(VS_ARENA_ANY, G);
+    block[3] = take_own(VS_ARENA_ANY, 2 * G);
+    block[4] = take_grouped(VS_ARENA_ANY, 4);
+    give_own(block[3], 2 * G, 3, 0, VS_ARENA_ANY);
+    assert_int_equal(vs_arena_trim(k.arena, 0), 0);
+    k.capacity = 7;
+    give_own(block[4], 4 * G, 4, 0, VS_ARENA_ANY);
+    give_own(block[1], G, 1, 0, VS_ARENA_ANY);
+    take_own(VS_ARENA_ANY, 5 * G);
+    assert_int_equal(k.chunks, 7);
+    assert_int_equal(stats().reserved, 7 * G);
     done();
 }
 
