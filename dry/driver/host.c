@@ -83,6 +83,7 @@ CUresult cuMemHostUnregister(void *address)
     SIM_CALL(SIM_CONTEXT);
     SIM_UNSAFE();
     struct sim_block *block = block_at(address, SIM_REGISTERED);
+    sim_context_wait(sim_context_current()); /* as an H200's driver does, for kernels that run */
     return block ? sim_block_free(block) : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 

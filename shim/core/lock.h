@@ -37,7 +37,7 @@
     X(COUNTS, "arena/torch/counts.c",                                                                        \
       "an arena's figures, and the report of a block in the order of counting")                              \
     X(STREAMS, "arena/device/served.h", "an arena: the queue of a stream that ends")                         \
-    X(PARKING, "arena/away/park.c",                                                                          \
+    X(PARKING, "arena/away/back.c",                                                                          \
       "an arena, the driver and the record: a block goes to the host or comes back")                         \
     X(EXPORTS, "arena/share/exports.c", "an arena: a block that is exported must not move on meanwhile")     \
     X(ARENA, "arena/core/state.h", "the backing: the driver, and which contexts reach the memory")           \

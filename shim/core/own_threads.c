@@ -1,4 +1,4 @@
-/* own_threads.c - a descriptor table of a thread's own. */
+/* own_threads.c - starts threads, and gives one a descriptor table of its own. */
 #define _GNU_SOURCE
 #include "own_threads.h"
 
@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,25 @@
 #include <unistd.h>
 
 #include "procstat.h"
+
+int vs_own_thread(pthread_t *joined, size_t stack, void *(*function)(void *), void *argument)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+    int saved = errno;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, stack + (size_t)sysconf(_SC_THREAD_STACK_MIN));
+    if (!joined)
+        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(joined ? joined : &thread, &attr, function, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    errno = saved;
+    return error;
+}
 
 struct entry { /* what getdents64 gives */
     uint64_t inode;

@@ -1,10 +1,16 @@
 /*
- * own_threads.h - what each thread of ours must do first and last.
+ * own_threads.h - how each thread of ours is started, and what it must do first and last.
  */
 #ifndef VS_CORE_OWN_THREADS_H
 #define VS_CORE_OWN_THREADS_H
 
+#include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
+
+/* Starts a thread that handles none of the program's signals, with STACK bytes beside what the system needs:
+ * *JOINED, or where that is NULL one that nobody joins.  0 or an error number.  Keeps errno. */
+int vs_own_thread(pthread_t *joined, size_t stack, void *(*function)(void *), void *argument);
 
 /* Gives the calling thread an empty table for good.  It must not be the process's first thread, nor become
  * its last one (whose table other processes see as the process's).  False: the kernel, or a filter of the

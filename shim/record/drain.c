@@ -410,16 +410,10 @@ static void *drain_main(void *arg)
 
 int vs_record_thread(struct vs_recording *r, void *(*function)(void *), void *argument)
 {
-    pthread_attr_t attr;
-    pthread_t thread;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN));
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     atomic_fetch_add(&r->threads, 1);
-    int err = pthread_create(&thread, &attr, function, argument);
+    int err = vs_own_thread(NULL, STACK_BYTES, function, argument);
     if (err)
         atomic_fetch_sub(&r->threads, 1);
-    pthread_attr_destroy(&attr);
     return err;
 }
 

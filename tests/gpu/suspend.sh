@@ -4,7 +4,7 @@
 #
 #     c        tests/e2e/arena/prog_cycles.c on the GPU: whatever needs the memory brings it back, and what cannot be is refused by name
 #     stress   arena_stress.c, which checks each word: suspended and resumed as often as it goes, at moments that it knows nothing of
-#     sanitizer    both under compute-sanitizer, which finds no access to memory that is not there
+#     sanitizer    both under compute-sanitizer: no access to memory that is not there (a kernel's parameters end where the driver refuses to name one)
 #     cycles, rate, left, outside, killed: suspend.py
 #
 # SUSPEND_PARTS: these alone.  SIMULATED=1: on TREE's simulated driver, reduced; PyTorch's parts need TEST_PYTHON there.  Else it needs gcc,
@@ -68,7 +68,7 @@ under_sanitizer() {
     local sanitizer
     sanitizer=$(PATH=$PATH:/usr/local/cuda/bin:/opt/nvidia/nsight-compute/compute-sanitizer command -v compute-sanitizer) ||
         { skip "compute-sanitizer is not there" && return; }
-    under=("$sanitizer" --target-processes all --error-exitcode 9)
+    under=("$sanitizer" --target-processes all --report-api-errors no --error-exitcode 9)
     in_c
     under_stress
     under=()

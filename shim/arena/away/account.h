@@ -2,7 +2,7 @@
  * account.h - what the recording has of parking beside the blocks: how long the program waited for them, and
  * what was decided.
  *
- * The caller holds the lock of park.c.
+ * The caller holds the lock of back.h.
  */
 #ifndef VS_ARENA_AWAY_ACCOUNT_H
 #define VS_ARENA_AWAY_ACCOUNT_H

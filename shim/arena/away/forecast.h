@@ -22,6 +22,7 @@ struct vs_forecast {
     uint64_t begun, last;           /* of the latest use: its first work and its last; at first its birth */
     uint32_t gap[VS_FORECAST_GAPS]; /* from beginning to beginning, the latest first */
     uint32_t gaps;
+    uint32_t foretold; /* the next one; 0: unknown */
 };
 
 static inline struct vs_forecast vs_forecast_born(uint64_t now)
@@ -35,10 +36,10 @@ uint32_t vs_forecast_longest(const struct vs_forecast *f);
 /* Works from NOW to the next use; *KNOWN: as foretold, otherwise as many as it has not been used for. */
 uint64_t vs_forecast_next(const struct vs_forecast *f, uint64_t now, bool *known);
 
-/* Which of the COUNT blocks goes first where NEED bytes of S lack: the one that is needed last, and among
- * such as are needed at about that time the one that fits best.  None that was given to work from OLDEST on,
- * or whose `tries` has this value; NULL: none can. */
-struct vs_watched *vs_forecast_choose(struct vs_watched *first, size_t count, const struct vs_served *s,
-                                      uint64_t need, uint64_t oldest, uint64_t now, uint32_t tries);
+/* Some blocks of S are to go, none that was given to work from OLDEST on. */
+void vs_forecast_begin(const struct vs_served *s, uint64_t oldest, uint64_t now);
+/* Which of them goes next where NEED bytes lack: the one that is needed last, and among such as are needed at
+ * about that time the one that fits best.  NULL: each was chosen. */
+struct vs_watched *vs_forecast_choose(uint64_t need);
 
 #endif

@@ -5,7 +5,7 @@
  *      ns=420000000;16777216x48,8388608x2      idle for 420 ms of a step; 48 states of 16 MiB, 2 of 8
  *
  * Addresses are other ones in each process, so blocks are known by their sizes: of each that is listed there
- * must be as many.  The caller holds the lock of park.c.
+ * must be as many.  The caller holds the lock of back.h.
  */
 #ifndef VS_ARENA_AWAY_FORESEEN_H
 #define VS_ARENA_AWAY_FORESEEN_H

@@ -32,31 +32,29 @@ bool vs_habit_back(struct vs_watched *w, uint64_t spare)
     return idle;
 }
 
-static bool goes(const struct vs_watched *w, const struct vs_served *s, uint64_t now, uint64_t oldest,
-                 uint32_t tries)
+struct vs_ranking *vs_habit_going(const struct vs_served *s, uint64_t now, uint64_t oldest)
 {
-    bool may =
-        w->habit >= ENOUGH && w->s == s && !w->parked && !w->went && w->work < oldest && w->tries != tries;
-    return may && now - w->forecast.last > longest(w) / BEHIND;
-}
-
-struct vs_watched *vs_habit_next(const struct vs_served *s, uint64_t now, uint64_t oldest, uint32_t tries)
-{
-    struct vs_watched *last = NULL;
-    uint64_t farthest = 0;
+    struct vs_ranking *going = vs_ranking_begin();
     VS_WATCHED_EACH(w)
-    {
+    if (w->habit >= ENOUGH && w->s == s && !w->parked && !w->went && w->work < oldest &&
+        now - w->forecast.last > longest(w) / BEHIND) {
         bool known;
-        uint64_t next = goes(w, s, now, oldest, tries) ? vs_forecast_next(&w->forecast, now, &known) : 0;
-        if (next > farthest && known && next > longest(w) / 2) {
-            farthest = next;
-            last = w;
-        }
+        uint64_t next = vs_forecast_next(&w->forecast, now, &known);
+        if (known && next > longest(w) / 2)
+            vs_ranking_add(going, (struct vs_ranked){~next, 0, w});
     }
-    return last;
+    return going;
 }
 
-bool vs_habit_lets(const struct vs_watched *w, uint64_t next)
+struct vs_ranking *vs_habit_coming(const struct vs_served *s, uint64_t now, uint64_t room)
 {
-    return w->ahead == 0 || next <= longest(w) / 2;
+    struct vs_ranking *coming = vs_ranking_begin();
+    VS_WATCHED_EACH(w)
+    if (w->parked && !w->freed && !w->undone && w->s == s && w->size <= room) {
+        bool known;
+        uint64_t next = vs_forecast_next(&w->forecast, now, &known);
+        if (known && (w->ahead == 0 || next <= longest(w) / 2))
+            vs_ranking_add(coming, (struct vs_ranked){next, 0, w});
+    }
+    return coming;
 }

@@ -21,10 +21,10 @@ void vs_habit_used(struct vs_watched *w, uint64_t now);
 /* It comes back, and SPARE bytes lay idle all the while.  Whether it need not have gone. */
 bool vs_habit_back(struct vs_watched *w, uint64_t spare);
 
-/* The block that goes ahead of need next, the one that is used last.  It was given to no work from OLDEST on,
- * and its `tries` is not TRIES.  NULL: none goes. */
-struct vs_watched *vs_habit_next(const struct vs_served *s, uint64_t now, uint64_t oldest, uint32_t tries);
-/* Whether one that is used in NEXT works may come back early. */
-bool vs_habit_lets(const struct vs_watched *w, uint64_t next);
+/* The blocks that go ahead of need, the one that is used last first.  They were given to no work from OLDEST
+ * on. */
+struct vs_ranking *vs_habit_going(const struct vs_served *s, uint64_t now, uint64_t oldest);
+/* Those of ROOM bytes at most that may come back early, the one that is needed first ahead. */
+struct vs_ranking *vs_habit_coming(const struct vs_served *s, uint64_t now, uint64_t room);
 
 #endif

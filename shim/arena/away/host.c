@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/own_threads.h"
 #include "hooks/driver.h"
 
 /* Page-locked at once: the kernel is asked for so many pages, and the driver holds a lock of the process
@@ -166,30 +166,22 @@ static unsigned processors(void)
 }
 
 /* Has the system make the pages: by several threads, since clearing them takes most of the time that locking
- * them takes.  No signal of the program's is handled by a thread of ours. */
+ * them takes. */
 static void make_pages(char *from, uint64_t bytes)
 {
     struct part part[THREADS];
     pthread_t thread[THREADS];
-    pthread_attr_t attr;
-    sigset_t all, before;
     unsigned started = 0, count = processors();
     uint64_t each = (bytes / count + (2ull << 20)) & -(2ull << 20);
     if (count < 2)
         return;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN));
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint64_t at = 0; at < bytes; at += each, started++) {
         part[started] = (struct part){from + at, least(each, bytes - at)};
-        if (pthread_create(&thread[started], &attr, populate, &part[started]) != 0)
+        if (vs_own_thread(&thread[started], STACK_BYTES, populate, &part[started]) != 0)
             break; /* the driver does the rest */
     }
     while (started > 0)
         pthread_join(thread[--started], NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
 }
 
 /* ---- stores ---- */
@@ -242,18 +234,27 @@ bool vs_host_lock(struct vs_host_store *h, uint64_t most)
     return h->locked < h->bytes && lock_some(h, least(most, AT_ONCE), &room) == CUDA_SUCCESS;
 }
 
-void vs_host_unlock(struct vs_host_store *h, uint64_t keep)
+bool vs_host_part(struct vs_host_store *h, uint64_t keep, struct vs_host_store *part)
+{
+    uint64_t from = (keep + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
+    if (from >= h->locked)
+        return false;
+    *part = (struct vs_host_store){.base = h->base + from, .locked = h->locked - from};
+    h->locked = from;
+    return true;
+}
+
+void vs_host_unlock(struct vs_host_store *part)
 {
     CUresult (*unlock)(void *) = DRIVER(cuMemHostUnregister, (void *));
-    uint64_t from = (keep + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
-    for (uint64_t at = from; at < h->locked; at += AT_ONCE)
+    for (uint64_t at = 0; at < part->locked; at += AT_ONCE)
         if (unlock != NULL)
-            unlock(h->base + at);
-    if (from < h->locked) {
-        madvise(h->base + from, h->locked - from, MADV_DONTNEED);
-        mprotect(h->base + from, h->locked - from, PROT_NONE);
+            unlock(part->base + at);
+    if (part->locked != 0) {
+        madvise(part->base, part->locked, MADV_DONTNEED);
+        mprotect(part->base, part->locked, PROT_NONE);
     }
-    h->locked = least(from, h->locked);
+    part->locked = 0;
 }
 
 uint64_t vs_host_together(uint64_t offset, uint64_t bytes)
@@ -330,7 +331,7 @@ const char *vs_host_make(struct vs_host_store *h, uint64_t bytes, const char *to
 
 void vs_host_end(struct vs_host_store *h)
 {
-    vs_host_unlock(h, 0);
+    vs_host_unlock(h);
     if (h->base != NULL)
         munmap(h->base, h->bytes);
     *h = (struct vs_host_store){.base = NULL};

@@ -29,10 +29,13 @@ void vs_host_amount(char out[32], double bytes);
  * or why not (in the caller's WHY): then nothing was taken. */
 const char *vs_host_make(struct vs_host_store *h, uint64_t bytes, const char *to, char *why, size_t room);
 /* The same step by step: addresses for BYTES; some of them, page-locked beside those that are, MOST at most;
- * those behind the first KEEP given back, as far as they were locked at once.  False: there are none. */
+ * those behind the first KEEP, as far as they were locked at once, are PART's and not H's.  False: there are
+ * none. */
 bool vs_host_reserve(struct vs_host_store *h, uint64_t bytes);
 bool vs_host_lock(struct vs_host_store *h, uint64_t most);
-void vs_host_unlock(struct vs_host_store *h, uint64_t keep);
+bool vs_host_part(struct vs_host_store *h, uint64_t keep, struct vs_host_store *part);
+/* Gives back what is locked.  The driver waits for kernels that run, which may wait for other threads. */
+void vs_host_unlock(struct vs_host_store *part);
 /* Of BYTES of a store from OFFSET on, as many as one copy may have: the driver refuses those that cross what
  * was locked at once. */
 uint64_t vs_host_together(uint64_t offset, uint64_t bytes);

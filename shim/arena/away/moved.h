@@ -12,7 +12,7 @@
 /* What P has of the device, or all of it, moved. */
 void vs_moved_pieces(const struct vs_pieces *p);
 
-/* The rest is called with the lock of park.c. */
+/* The rest is called with the lock of back.h. */
 
 /* For how long the program has waited for watched blocks (account.h); VS_BYTES_UNKNOWN from the first time on
  * that could not be measured. */

@@ -8,57 +8,36 @@
  * that out, and parks; the first that gives it work of the optimizer has all back.  In between what is parked
  * comes back as soon as memory falls (park_plan.h), in the order in which the optimizer needed it last.
  */
-#define _GNU_SOURCE
 #include "park.h"
-
-#include <pthread.h>
-#include <time.h>
 
 #include "access/use.h"
 #include "account.h"
+#include "back.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "gate.h"
 #include "habit.h"
 #include "host.h"
 #include "park_copy.h"
-#include "core/clock.h"
 #include "park_gap.h"
 #include "park_plan.h"
 #include "spill.h"
+#include "store.h"
 #include "trace/roles.h"
 
 #define PATIENT_NS 5000000000ull /* that work waits for memory while none is freed */
-#define PAUSE_NS   5000000
-#define POLL_NS    20000
-#define TRIES      16 /* to have all back, each once the device is done */
 #define NAMED                                                                                                \
     (VS_ACCESS_IN_FORWARD | VS_ACCESS_IN_LOGITS | VS_ACCESS_IN_BACKWARD | VS_ACCESS_IN_OPTIMIZER |           \
      VS_ACCESS_IN_EVALUATION)
 
 _Atomic bool vs_park_on;
-static struct vs_lock lock = VS_LOCK(PARKING); /* guards the next, and what is watched */
-static bool held;                              /* uses are not looked at: nothing goes */
-static uint32_t next_order;                    /* of a block's first use in this optimizer */
-static _Atomic bool owed;                      /* blocks are to be parked in this gap, and could not be yet */
-static uint32_t unknown; /* work so far of which nobody knows what it was given, but in the optimizer */
+static bool held;           /* uses are not looked at: nothing goes */
+static uint32_t next_order; /* of a block's first use in this optimizer */
+static _Atomic bool owed;   /* blocks are to be parked in this gap, and could not be yet */
+static uint32_t unknown;    /* work so far of which nobody knows what it was given, but in the optimizer */
 static _Atomic uint64_t works = 1; /* so far, and one */
 static _Atomic uint8_t phase;      /* the last one that gave the device work, of NAMED */
-
-/* Takes the lock, with which no thread ends; what to give it back with. */
-static int enter(void)
-{
-    int before;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    vs_lock_take(&lock);
-    return before;
-}
-
-static void leave(int before)
-{
-    vs_lock_give(&lock);
-    pthread_setcancelstate(before, NULL);
-}
 
 /* ---- what is watched ---- */
 
@@ -107,13 +86,13 @@ void vs_park_told(const uint64_t *addresses, size_t count, unsigned role)
     int cancel;
     if (role >= VS_ROLE_COUNT || vs_spill_on() || !vs_plan_wants(role) || !vs_served_in())
         return;
-    cancel = enter();
+    cancel = vs_parking_enter();
     for (size_t i = 0; i < count; i++)
         any = tell(addresses[i]) || any;
     if (any && *vs_options.park_from != 0 && atomic_load_explicit(&phase, memory_order_relaxed) == 0)
         atomic_store_explicit(&phase, VS_ACCESS_IN_OPTIMIZER,
                               memory_order_relaxed); /* it made them just now */
-    leave(cancel);
+    vs_parking_leave(cancel);
     vs_served_out();
     if (any) /* relaxed: as in vs_park_is_on */
         atomic_store_explicit(&vs_park_on, true, memory_order_relaxed);
@@ -133,80 +112,7 @@ static void watch(struct vs_served *s, struct vs_arena *arena, uint64_t address,
     vs_watched_add(&block);
 }
 
-/* ---- out and back ---- */
-
-/* As vs_park_in. */
-static int come_back(struct vs_watched *w)
-{
-    int status = vs_park_in(w);
-    if (status != 0)
-        return status;
-    if (vs_spill_on())
-        vs_spill_came_back(w);
-    else
-        vs_plan_came_back(w);
-    if (w->freed)
-        vs_park_forget(w);
-    return 0;
-}
-
-/* Of what is parked and not freed the block that the optimizer needs first; NULL: nothing is. */
-static struct vs_watched *next_back(void)
-{
-    struct vs_watched *first = NULL;
-    if (vs_park_parked != vs_park_freed)
-        VS_WATCHED_EACH(w)
-    if (w->parked && !w->freed && (first == NULL || w->order < first->order))
-        first = w;
-    return first;
-}
-
-/* Else what kept the first from coming back that did not. */
-static int all_back(void)
-{
-    int status = 0;
-    for (struct vs_watched *w; status == 0 && (w = next_back()) != NULL;)
-        status = come_back(w);
-    if (vs_park_freed != 0)
-        VS_WATCHED_EACH(w)
-    if (w->freed)
-        status = status != 0 ? status : come_back(w);
-    return status;
-}
-
-/* ---- waiting: without the lock, as what the device does may depend on other threads ---- */
-
-/* Until the device has done what it was given; or another thread may free, and what ARENA can it gives back.
- * Not at once where it is not the FIRST time. */
-static void pause_for(struct vs_arena *arena, int status, bool first)
-{
-    vs_lock_give(&lock);
-    if (arena != NULL && status == VS_BACKING_NOT_READY)
-        vs_arena_await(arena);
-    else if (arena != NULL)
-        vs_arena_trim(arena, 0);
-    nanosleep(&(struct timespec){0, first ? 0 : PAUSE_NS}, NULL);
-    vs_lock_take(&lock);
-}
-
-static struct vs_arena *not_back(void)
-{
-    VS_WATCHED_EACH(w)
-    if (w->parked || w->freed)
-        return w->arena;
-    return NULL;
-}
-
-/* As all_back, once the device is done if need be. */
-static int all_back_at_last(void)
-{
-    int status = all_back();
-    for (int tries = 0; tries < TRIES && status == VS_BACKING_NOT_READY; tries++) {
-        pause_for(not_back(), status, true);
-        status = all_back();
-    }
-    return status;
-}
+/* ---- out ---- */
 
 /* The copies of each device wait for what it was given so far. */
 static bool fences(void)
@@ -227,38 +133,6 @@ static void all_out(void)
     VS_WATCHED_EACH(w)
     if (w->planned && !w->parked)
         w->planned = vs_park_out(w);
-}
-
-static bool can_all_wait(CUstream stream)
-{
-    bool can = true;
-    if (vs_park_coming != 0)
-        VS_WATCHED_EACH(w)
-    can = vs_park_wait(w, stream) && can;
-    return can;
-}
-
-static void poll(void)
-{
-    vs_lock_give(&lock);
-    nanosleep(&(struct timespec){0, POLL_NS}, NULL);
-    vs_lock_take(&lock);
-}
-
-/* STREAM waits for all that is coming; where it cannot, the thread does. */
-static void all_wait(CUstream stream)
-{
-    while (!can_all_wait(stream))
-        poll();
-}
-
-/* Likewise for the block at ADDRESS, which may end meanwhile. */
-static struct vs_watched *wait_for(uint64_t address, CUstream stream)
-{
-    struct vs_watched *w;
-    while ((w = vs_watched_at(address, 0)) != NULL && !vs_park_wait(w, stream))
-        poll();
-    return w;
 }
 
 /* ---- phases ---- */
@@ -287,8 +161,8 @@ static void change(uint8_t from, uint8_t to, CUstream stream)
         owed = false;
         vs_plan_gap_ends(stream);
         vs_account_wait_begins(stream);
-        all_back_at_last();
-        all_wait(stream); /* kernels may find one without being given it */
+        vs_back_all();
+        vs_back_all_wait(stream); /* kernels may find one without being given it */
         vs_account_wait_ends(stream);
         vs_gap_waited(stream);
     }
@@ -302,7 +176,7 @@ void vs_park_work(CUstream stream)
     int cancel;
     if ((same && !atomic_load_explicit(&owed, memory_order_relaxed)) || !vs_served_in())
         return;
-    cancel = enter();
+    cancel = vs_parking_enter();
     uint8_t before = atomic_load_explicit(&phase, memory_order_relaxed);
     now = now & NAMED ? now : before;
     atomic_store_explicit(&phase, now, memory_order_relaxed);
@@ -312,7 +186,7 @@ void vs_park_work(CUstream stream)
         all_out();
     bool trims = vs_plan.trims;
     vs_plan.trims = false;
-    leave(cancel);
+    vs_parking_leave(cancel);
     if (trims)
         vs_plan_trim();
     vs_served_out();
@@ -382,7 +256,7 @@ static bool have(uint64_t address, bool known)
     struct vs_watched *w = vs_watched_at(address, 0);
     if (w != NULL && vs_spill_on())
         vs_spill_before(w, work);
-    for (; w != NULL && w->parked && !w->freed && (status = come_back(w)) != 0;
+    for (; w != NULL && w->parked && !w->freed && (status = vs_back_one(w)) != 0;
          w = vs_watched_at(address, 0)) {
         if (status != VS_BACKING_NOT_READY && vs_spill_on() && vs_spill_for(w, work))
             continue;
@@ -394,7 +268,7 @@ static bool have(uint64_t address, bool known)
             say_lacks(w, known);
             return false;
         }
-        pause_for(w->arena, status, first);
+        vs_back_pause(w->arena, status, first);
         begin_anew();
     }
     return true;
@@ -419,7 +293,7 @@ static void use(struct vs_watched *w, CUstream stream, uint8_t now, bool known)
     if (w->parked && known && now != VS_ACCESS_IN_OPTIMIZER && !vs_spill_on())
         vs_plan_unforeseen(w);
     lacks = lacks || (w->parked && !have(address, known));
-    w = wait_for(address, stream); /* the lock may have been given meanwhile */
+    w = vs_back_wait(address, stream); /* the lock may have been given meanwhile */
     if (w == NULL)
         return;
     if (known && vs_spill_on())
@@ -435,7 +309,7 @@ void vs_park_given(CUstream stream, uint64_t address, uint64_t size)
     if ((size == 0 && !vs_watched_near(address)) || lacks || !vs_served_in())
         return;
     uint8_t now = phase_now();
-    cancel = enter();
+    cancel = vs_parking_enter();
     vs_gate_look(work);
     for (struct vs_watched *w; (w = vs_watched_at(address, size)) != NULL;) {
         uint64_t begin = w->address;
@@ -444,7 +318,7 @@ void vs_park_given(CUstream stream, uint64_t address, uint64_t size)
             break;
         size = begin - address;
     }
-    leave(cancel);
+    vs_parking_leave(cancel);
     vs_served_out();
 }
 
@@ -457,9 +331,10 @@ static void use_all(CUstream stream, uint8_t now)
     if (!vs_spill_on())
         VS_WATCHED_EACH(w)
     use(w, stream, now, false);
-    for (struct vs_watched *w; !lacks && (w = next_back()) != NULL;)
+    int status;
+    for (struct vs_watched *w; !lacks && (w = vs_back_wanted(&status)) != NULL;)
         lacks = !have(w->address, false);
-    all_wait(stream);
+    vs_back_all_wait(stream);
 }
 
 void vs_park_unknown(CUstream stream)
@@ -468,10 +343,10 @@ void vs_park_unknown(CUstream stream)
     if (lacks || !vs_served_in())
         return;
     uint8_t now = phase_now();
-    cancel = enter();
+    cancel = vs_parking_enter();
     vs_gate_look(1); /* nothing goes until it is given */
     use_all(stream, now);
-    leave(cancel);
+    vs_parking_leave(cancel);
     vs_served_out();
 }
 
@@ -484,15 +359,15 @@ bool vs_park_retry(struct vs_served *s, struct vs_arena *arena, uint64_t size, u
     uint64_t until = vs_clock_ns() + PATIENT_NS;
     if (!vs_spill_on())
         return false;
-    cancel = enter();
+    cancel = vs_parking_enter();
     while (!held &&
            (answer = vs_spill_refused(s, arena, size, atomic_load_explicit(&works, memory_order_relaxed),
                                       tries)) == VS_SPILL_LATER) {
         if (vs_clock_ns() > until)
             *tries = VS_SPILL_HURRY;
-        pause_for(NULL, 0, false);
+        vs_back_pause(NULL, 0, false);
     }
-    leave(cancel);
+    vs_parking_leave(cancel);
     return answer == VS_SPILL_AGAIN;
 }
 
@@ -500,10 +375,29 @@ bool vs_park_retry(struct vs_served *s, struct vs_arena *arena, uint64_t size, u
 static void planned_back(struct vs_served *s, struct vs_arena *arena)
 {
     uint64_t room = vs_plan_room(s, arena);
-    for (struct vs_watched *w; room != 0 && (w = vs_plan_next_back(room)) != NULL; room -= w->size)
-        if (come_back(w) != 0)
+    struct vs_ranking *back = vs_watched_wanted(room);
+    for (struct vs_watched *w; room != 0 && (w = vs_ranking_take(back)) != NULL;) {
+        if (w->size > room || vs_arena_taken(w->arena, w->address) != 0)
+            continue; /* where others are alive in its chunks it would need new ones */
+        if (vs_back_one(w) != 0)
             break;
-    vs_park_look(s);
+        room -= w->size;
+    }
+}
+
+/* The store gives back what it has not needed for long: without the lock. */
+static void leave_lighter(int cancel, struct vs_served *s)
+{
+    struct vs_host_store part;
+    bool gives = vs_store_look(s, &part);
+    uint64_t bytes = gives ? part.locked : 0;
+    vs_parking_leave(cancel);
+    if (!gives)
+        return;
+    vs_park_unlock(s, &part);
+    cancel = vs_parking_enter();
+    vs_store_gave(s, bytes);
+    vs_parking_leave(cancel);
 }
 
 /* Inside the arena. */
@@ -514,7 +408,7 @@ void vs_park_malloc(struct vs_served *s, struct vs_arena *arena, uint64_t addres
     bool spills = vs_spill_on();
     if (!spills && !vs_plan_looks())
         return;
-    cancel = enter();
+    cancel = vs_parking_enter();
     if (spills) {
         watch(s, arena, address, size, own);
         if (!held)
@@ -522,7 +416,7 @@ void vs_park_malloc(struct vs_served *s, struct vs_arena *arena, uint64_t addres
     } else {
         planned_back(s, arena);
     }
-    leave(cancel);
+    leave_lighter(cancel, s);
 }
 
 void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address)
@@ -530,20 +424,20 @@ void vs_park_free(struct vs_served *s, struct vs_arena *arena, uint64_t address)
     int cancel;
     if (!vs_watched_near(address))
         return;
-    cancel = enter();
+    cancel = vs_parking_enter();
     struct vs_watched *w = vs_watched_at(address, 0);
     if (w != NULL && w->address == address && !w->freed)
         forget(w);
     if (vs_spill_on() && !held)
         vs_spill_look(s, arena, atomic_load_explicit(&works, memory_order_relaxed));
-    leave(cancel);
+    leave_lighter(cancel, s);
 }
 
 void vs_park_arena_ends(struct vs_served *s)
 {
     if (!vs_park_is_on())
         return;
-    vs_lock_take(&lock);
+    int cancel = vs_parking_enter();
     VS_WATCHED_EACH(w)
     if (w->s == s) {
         w->back = NULL; /* it went with the context */
@@ -552,24 +446,23 @@ void vs_park_arena_ends(struct vs_served *s)
     vs_park_copies_end(s);
     vs_account_device_ends(s);
     vs_plan_device_ends(s);
-    vs_lock_give(&lock);
+    vs_parking_leave(cancel);
 }
 
 bool vs_park_all_back(void)
 {
     if (!vs_park_is_on())
         return true;
-    vs_lock_take(&lock);
-    held = true;
-    held = all_back_at_last() == 0;
-    bool back = held;
-    vs_lock_give(&lock);
+    int cancel = vs_parking_enter();
+    held = true; /* nothing goes while it waits */
+    bool back = held = vs_back_all() == 0;
+    vs_parking_leave(cancel);
     return back;
 }
 
 void vs_park_go_on(void)
 {
-    vs_lock_take(&lock);
+    int cancel = vs_parking_enter();
     held = false;
-    vs_lock_give(&lock);
+    vs_parking_leave(cancel);
 }

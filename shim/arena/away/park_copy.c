@@ -2,6 +2,7 @@
 #include "park_copy.h"
 
 #include "calls.h"
+#include "host.h"
 #include "core/log.h"
 #include "moved.h"
 #include "spill.h"
@@ -253,13 +254,13 @@ bool vs_park_is_idle(struct vs_served *s)
     return idle;
 }
 
-void vs_park_look(struct vs_served *s)
+void vs_park_unlock(struct vs_served *s, struct vs_host_store *part)
 {
     struct vs_away_thread t;
-    if (!vs_store_is_due(s) || vs_away_enter(&t, s, s->cuda.context) != CUDA_SUCCESS)
-        return;
-    vs_store_look(s);
-    vs_away_leave(&t);
+    bool entered = vs_away_enter(&t, s, s->cuda.context) == CUDA_SUCCESS;
+    vs_host_unlock(part);
+    if (entered)
+        vs_away_leave(&t);
 }
 
 const char *vs_park_room(struct vs_served *s, uint64_t bytes, char *why, size_t room)
@@ -340,17 +341,17 @@ float vs_park_between(struct vs_served *s, CUevent from, CUevent to)
     return ms;
 }
 
-double vs_park_rate(const struct vs_watched *w, char *base, uint64_t most)
+double vs_park_rate(const struct vs_watched *w, uint64_t most)
 {
+    char *base = vs_store_base(w->s);
     uint64_t bytes = w->size < most ? w->size : most;
     CUstream stream = stream_of(w->s);
     struct vs_away_thread t;
     CUevent from = vs_park_stamp(w->s, stream), to = NULL;
-    if (from == NULL || vs_away_enter(&t, w->s, w->s->cuda.context) != CUDA_SUCCESS)
+    if (base == NULL || from == NULL || vs_away_enter(&t, w->s, w->s->cuda.context) != CUDA_SUCCESS)
         return 0;
     if (vs_away_calls()->cuMemcpyDtoHAsync_v2(base, w->address, bytes, stream) == CUDA_SUCCESS)
         to = vs_park_stamp(w->s, stream);
-    vs_away_calls()->cuStreamSynchronize(stream); /* the memory at BASE may go */
     vs_away_leave(&t);
     float ms = vs_park_between(w->s, from, to);
     return ms > 0 ? (double)bytes / ms * 1e3 : 0;

@@ -1,7 +1,7 @@
 /*
  * park_copy.h - a block's way to the host and back on a stream of its device's own, ordered by events alone.
  *
- * The caller holds the lock of park.c and is inside the arenas (vs_served_in).
+ * The caller holds the lock of back.h and is inside the arenas (vs_served_in).
  */
 #ifndef VS_ARENA_AWAY_PARK_COPY_H
 #define VS_ARENA_AWAY_PARK_COPY_H
@@ -34,8 +34,9 @@ void vs_park_drop(struct vs_watched *w);
 void vs_park_forget(struct vs_watched *w);
 /* Whether the device has made all copies so far. */
 bool vs_park_is_idle(struct vs_served *s);
-/* The store gives back what it has not needed for long. */
-void vs_park_look(struct vs_served *s);
+struct vs_host_store;
+/* As vs_host_unlock, in the context of S. */
+void vs_park_unlock(struct vs_served *s, struct vs_host_store *part);
 /* Locks so much of the host's memory for S beforehand.  NULL, or why not (in the caller's WHY). */
 const char *vs_park_room(struct vs_served *s, uint64_t bytes, char *why, size_t room);
 /* What STREAM is given next waits until W is there.  False: no stream can, and it is not there yet. */
@@ -49,7 +50,7 @@ CUevent vs_park_stamp(struct vs_served *s, CUstream stream);
 bool vs_park_reached(struct vs_served *s, CUevent event);
 /* Milliseconds from FROM to TO, which are destroyed; waits for both.  Below 0: unknown. */
 float vs_park_between(struct vs_served *s, CUevent from, CUevent to);
-/* Bytes in a second from W to the host at BASE, tried with up to MOST bytes; 0: unknown. */
-double vs_park_rate(const struct vs_watched *w, char *base, uint64_t most);
+/* Bytes in a second from W to the store, which has room, tried with up to MOST bytes; 0: unknown. */
+double vs_park_rate(const struct vs_watched *w, uint64_t most);
 
 #endif

@@ -2,7 +2,7 @@
  * park_gap.h - how long the gap between two optimizers is, and how long the second one then waits for what
  * was parked, by the device's clock.
  *
- * The caller holds the lock of park.c.
+ * The caller holds the lock of back.h.
  */
 #ifndef VS_ARENA_AWAY_PARK_GAP_H
 #define VS_ARENA_AWAY_PARK_GAP_H

@@ -260,14 +260,14 @@ static void say(uint64_t planned)
     vs_account_plan(idle, planned, (double)shortest, rate);
 }
 
+/* Bytes in a second; 0 or less: nothing can be parked, and it is said why. */
 static double link_rate(const struct vs_watched *w)
 {
-    struct vs_host_store small;
-    char why[256];
-    if (vs_host_make(&small, TRY, "", why, sizeof why) != NULL)
-        return 0;
-    double link = vs_park_rate(w, small.base, TRY);
-    vs_host_end(&small);
+    char room[256];
+    const char *why = vs_park_room(w->s, TRY, room, sizeof room);
+    double link = why == NULL ? vs_park_rate(w, TRY) : 0;
+    if (link <= 0)
+        vs_account_none("%s", why != NULL ? why : "the driver does not say how fast the link is");
     return link;
 }
 
@@ -291,10 +291,8 @@ static void decide(const struct list *l)
     uint64_t planned = choose(l, (uint64_t)(rate * shortest / 1e3 * USABLE / 2));
     decided = true;
     gaps = 0;
-    if (rate <= 0) {
-        vs_account_none("the driver does not say how fast the link is");
+    if (rate <= 0)
         return;
-    }
     vs_plan.on = have_store();
     if (vs_plan.on)
         say(planned);
@@ -429,17 +427,6 @@ void vs_plan_gap_ends(CUstream stream)
 {
     vs_gap_ends(stream);
     atomic_store_explicit(&in_gap, false, memory_order_relaxed);
-}
-
-/* A block in whose chunks others are alive would need new ones. */
-struct vs_watched *vs_plan_next_back(uint64_t room)
-{
-    struct vs_watched *first = NULL;
-    VS_WATCHED_EACH(w)
-    if (w->parked && !w->freed && w->size <= room && (first == NULL || w->order < first->order) &&
-        vs_arena_taken(w->arena, w->address) == 0)
-        first = w;
-    return first;
 }
 
 void vs_plan_came_back(const struct vs_watched *w)

@@ -1,7 +1,7 @@
 /*
  * park_plan.h - which blocks are parked, and how much of them may come back before the optimizer needs it.
  *
- * The caller holds the lock of park.c.
+ * The caller holds the lock of back.h.
  */
 #ifndef VS_ARENA_AWAY_PARK_PLAN_H
 #define VS_ARENA_AWAY_PARK_PLAN_H
@@ -27,9 +27,6 @@ void vs_plan_trim(void);
 /* STREAM is given the optimizer's first work. */
 void vs_plan_gap_ends(CUstream stream);
 
-/* The parked block that is needed first, of those with ROOM bytes at most in whose chunks nobody else is
- * alive. NULL: there is none. */
-struct vs_watched *vs_plan_next_back(uint64_t room);
 /* W came back. */
 void vs_plan_came_back(const struct vs_watched *w);
 /* W is used in another phase than the optimizer while it is parked: it is not parked again. */

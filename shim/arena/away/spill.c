@@ -53,14 +53,7 @@ static struct window {
     uint64_t spare, spare_before;
     bool kind;
 } windows[VS_SERVED_DEVICES];
-static uint32_t turn; /* to send some, or to have some back */
-
-static uint64_t idle(struct vs_arena *arena)
-{
-    struct vs_arena_stats stats;
-    vs_arena_stats(arena, &stats);
-    return stats.idle;
-}
+static uint64_t looked; /* the oldest work that a thread looked at when some were to go last */
 
 static void say_first(uint64_t bytes, uint64_t need)
 {
@@ -87,27 +80,23 @@ static void say_cannot(void)
 /* Blocks of S go until BYTES more lie idle, a little more at once than has to be.  False: none went. */
 static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, uint64_t now)
 {
-    uint64_t oldest = vs_gate_looking(), before = idle(arena), lies = before, gone = 0;
+    uint64_t before = vs_arena_idle(arena), lies = before, gone = 0;
     bool can = vs_park_copies(s, arena);
     if (!can)
         say_cannot();
-    if (oldest == 0 || !can || !vs_park_fence(s))
+    looked = vs_gate_looking();
+    if (looked == 0 || !can || !vs_park_fence(s))
         return false;
-    turn++;
     uint64_t want = before + (bytes > s->total / AT_ONCE ? bytes : s->total / AT_ONCE);
-    while (lies < want) {
-        struct vs_watched *w = vs_forecast_choose(vs_watched, (size_t)(vs_watched_end - vs_watched), s,
-                                                  want - lies, oldest, now, turn);
-        if (w == NULL)
-            break;
-        w->tries = turn;
+    vs_forecast_begin(s, looked, now);
+    for (struct vs_watched *w; lies < want && (w = vs_forecast_choose(want - lies)) != NULL;) {
         if (!vs_park_out(w))
             continue;
         vs_habit_went(w, 0);
         gone += w->size;
         w->undone = w->early;
         w->early = false;
-        lies = idle(arena);
+        lies = vs_arena_idle(arena);
     }
     windows[s - vs_served].least = 0;
     if (gone != 0)
@@ -133,28 +122,24 @@ static uint8_t ahead(const struct window *v, bool other)
 static void send_ahead(struct vs_served *s, struct vs_arena *arena, uint64_t now)
 {
     struct window *v = &windows[s - vs_served];
-    uint64_t oldest = vs_gate_looking();
-    turn++;
-    struct vs_watched *w = oldest != 0 ? vs_habit_next(s, now, oldest, turn) : NULL;
-    if (w == NULL || !vs_park_copies(s, arena) || !vs_park_fence(s))
+    struct vs_ranking *going = vs_habit_going(s, now, vs_gate_looking());
+    if (going->count == 0 || !vs_park_copies(s, arena) || !vs_park_fence(s))
         return;
     if (!any_ahead(s, ahead(v, true))) {
         v->spare_before = any_ahead(s, ahead(v, false)) ? v->spare : UINT64_MAX;
         v->kind = !v->kind;
         v->spare = UINT64_MAX;
     }
-    for (; w != NULL; w = vs_habit_next(s, now, oldest, turn)) {
-        w->tries = turn;
+    for (struct vs_watched *w; (w = vs_ranking_take(going)) != NULL;)
         if (vs_park_out(w))
             vs_habit_went(w, ahead(v, false));
-    }
 }
 
 /* The headroom is not the arena's.  Memory is needed by what comes back as well as by requests. */
 void vs_spill_came_back(struct vs_watched *w)
 {
     struct window *v = &windows[w->s - vs_served];
-    uint64_t least = v->spare < v->spare_before ? v->spare : v->spare_before, lies = idle(w->arena);
+    uint64_t least = v->spare < v->spare_before ? v->spare : v->spare_before, lies = vs_arena_idle(w->arena);
     if (least != UINT64_MAX && vs_habit_back(w, least)) { /* the next one was needed so much more */
         v->spare -= v->spare != UINT64_MAX ? w->size : 0;
         v->spare_before -= v->spare_before != UINT64_MAX ? w->size : 0;
@@ -171,7 +156,7 @@ bool vs_spill_for(const struct vs_watched *w, uint64_t now)
 bool vs_spill_before(const struct vs_watched *w, uint64_t now)
 {
     uint64_t taken = w->parked ? vs_arena_taken(w->arena, w->address) : 0,
-             lies = taken != 0 ? idle(w->arena) : 0;
+             lies = taken != 0 ? vs_arena_idle(w->arena) : 0;
     return taken > lies && taken != UINT64_MAX && send(w->s, w->arena, taken - lies, now);
 }
 
@@ -199,17 +184,16 @@ static bool settle(struct vs_served *s)
 /* Whether a block could go if it was not for work that other threads look at. */
 static bool some_are_looked_at(const struct vs_served *s)
 {
-    bool any = false;
-    if (vs_gate_looking() != UINT64_MAX)
-        VS_WATCHED_EACH(w)
-    any = any || (w->s == s && !w->parked && w->tries != turn);
-    return any;
+    VS_WATCHED_EACH(w)
+    if (w->s == s && !w->parked && !w->freed && w->work >= looked)
+        return true;
+    return false;
 }
 
 enum vs_spill_answer vs_spill_refused(struct vs_served *s, struct vs_arena *arena, uint64_t size,
                                       uint64_t now, unsigned *tries)
 {
-    uint64_t chunk = s->cuda.chunk, need = (size + chunk - 1) & ~(chunk - 1), lies = idle(arena);
+    uint64_t chunk = s->cuda.chunk, need = (size + chunk - 1) & ~(chunk - 1), lies = vs_arena_idle(arena);
     vs_arena_headroom(arena, vs_spill_headroom(s->total));
     if (*tries == LAST)
         return VS_SPILL_NO;
@@ -217,7 +201,7 @@ enum vs_spill_answer vs_spill_refused(struct vs_served *s, struct vs_arena *aren
         return VS_SPILL_AGAIN;
     if (send(s, arena, *tries <= 2 && lies < need ? need - lies : need, now))
         return VS_SPILL_AGAIN;
-    if (*tries < VS_SPILL_HURRY && some_are_looked_at(s))
+    if (*tries < VS_SPILL_HURRY && (some_are_looked_at(s) || vs_store_gives(s)))
         return VS_SPILL_LATER;
     vs_arena_headroom(arena, 0);
     *tries = LAST;
@@ -236,42 +220,24 @@ static uint64_t lay_idle(struct window *v, uint64_t now)
     return v->least < v->before ? v->least : v->before;
 }
 
-/* Of what can come back early the block that is needed first, of ROOM bytes at most. */
-static struct vs_watched *needed_first(const struct vs_served *s, uint64_t room, uint64_t now)
-{
-    struct vs_watched *first = NULL;
-    uint64_t least = UINT64_MAX;
-    VS_WATCHED_EACH(w)
-    {
-        bool known,
-            may = w->parked && !w->freed && !w->undone && w->s == s && w->size <= room && w->tries != turn;
-        uint64_t next = may ? vs_forecast_next(&w->forecast, now, &known) : UINT64_MAX;
-        if (next < least && known && vs_habit_lets(w, next)) {
-            least = next;
-            first = w;
-        }
-    }
-    return first;
-}
-
 void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
 {
     struct window *v = &windows[s - vs_served];
-    uint64_t lies = vs_park_parked != 0 ? idle(arena) : 0;
+    uint64_t lies = vs_park_parked != 0 ? vs_arena_idle(arena) : 0;
     v->spare =
         lies < v->spare ? lies : v->spare; /* each time, as the least may be there for one request alone */
     if (++v->requests < EVERY + (uint64_t)(vs_watched_end - vs_watched) / BLOCKS)
         return;
     v->requests = 0;
-    vs_park_look(s);
     send_ahead(s, arena, now);
     if (vs_park_parked == 0)
         return;
-    uint64_t room = lay_idle(v, idle(arena)), left = vs_spill_headroom(s->total);
+    uint64_t room = lay_idle(v, vs_arena_idle(arena)), left = vs_spill_headroom(s->total);
     room = room > left ? room - left : 0;
-    turn++;
-    for (struct vs_watched *w; room != 0 && (w = needed_first(s, room, now)) != NULL;) {
-        w->tries = turn;
+    struct vs_ranking *coming = vs_habit_coming(s, now, room);
+    for (struct vs_watched *w; room != 0 && (w = vs_ranking_take(coming)) != NULL;) {
+        if (w->size > room)
+            continue;
         w->early = vs_arena_taken(w->arena, w->address) == 0 && vs_park_in(w) == 0;
         if (w->early)
             vs_spill_came_back(w);

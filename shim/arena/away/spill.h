@@ -7,7 +7,7 @@
  *      memory lay idle for a while
  *          └─▶ blocks come back that are needed first, one that went again unused not before its next use
  *
- * Every block of 2 MiB or more is watched.  The caller holds the lock of park.c and is inside the arenas.
+ * Every block of 2 MiB or more is watched.  The caller holds the lock of back.h and is inside the arenas.
  */
 #ifndef VS_ARENA_AWAY_SPILL_H
 #define VS_ARENA_AWAY_SPILL_H

@@ -26,6 +26,7 @@ static struct store {
     uint32_t first;            /* no word below has a free one */
     uint32_t top, peak;        /* units up to the last one that is taken; the most since `since` */
     uint64_t since;
+    bool gives; /* some of it back, without the lock */
 } stores[VS_SERVED_DEVICES];
 static uint64_t limit = UINT64_MAX, locked, ns; /* of all */
 
@@ -84,6 +85,8 @@ static void say_full(void)
 static bool lock_more(struct store *t)
 {
     uint64_t before = t->host.locked, since = vs_clock_ns();
+    if (t->gives)
+        return false;
     bool more = begin(t) && locked < limit && vs_host_lock(&t->host, limit - locked);
     locked += t->host.locked - before;
     ns += vs_clock_ns() - since;
@@ -161,20 +164,32 @@ void vs_store_drop(struct vs_served *s, uint64_t address)
     *kept = 0;
 }
 
-bool vs_store_is_due(const struct vs_served *s)
-{
-    const struct store *t = store_of(s);
-    return t->host.locked != 0 && vs_clock_ns() - t->since >= LONG_NS;
-}
-
-void vs_store_look(struct vs_served *s)
+bool vs_store_look(struct vs_served *s, struct vs_host_store *part)
 {
     struct store *t = store_of(s);
-    uint64_t now = vs_clock_ns(), before = t->host.locked;
-    vs_host_unlock(&t->host, t->peak * VS_STORE_UNIT);
-    locked -= before - t->host.locked;
+    uint64_t now = t->host.locked != 0 && !t->gives ? vs_clock_ns() : 0;
+    if (now < t->since + LONG_NS)
+        return false;
+    t->gives = vs_host_part(&t->host, t->peak * VS_STORE_UNIT, part);
     t->peak = t->top;
     t->since = now;
+    return t->gives;
+}
+
+void vs_store_gave(struct vs_served *s, uint64_t bytes)
+{
+    locked -= bytes;
+    store_of(s)->gives = false;
+}
+
+bool vs_store_gives(const struct vs_served *s)
+{
+    return store_of(s)->gives;
+}
+
+char *vs_store_base(const struct vs_served *s)
+{
+    return store_of(s)->host.locked != 0 ? store_of(s)->host.base : NULL;
 }
 
 void vs_store_end(struct vs_served *s)

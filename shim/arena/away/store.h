@@ -2,7 +2,7 @@
  * store.h - the host's memory in which lies what was copied out of a device, 2 MiB by 2 MiB, by addresses.
  *
  * It is page-locked, and grows as it is needed up to a limit that all devices share.  What nothing has lain
- * in for half a minute is given back.  The caller holds the lock of park.c, and the device's context is
+ * in for half a minute is given back.  The caller holds the lock of back.h, and the device's context is
  * current.
  */
 #ifndef VS_ARENA_AWAY_STORE_H
@@ -30,10 +30,14 @@ char *vs_store_have(struct vs_served *s, uint64_t address);
 /* What is at ADDRESS is kept no more: another unit's copy may come there, in the order of S's copies. */
 void vs_store_drop(struct vs_served *s, uint64_t address);
 
-/* Whether half a minute is over; gives back what nothing has lain in all the time.  The first needs no
- * context. */
-bool vs_store_is_due(const struct vs_served *s);
-void vs_store_look(struct vs_served *s);
+struct vs_host_store;
+/* Half a minute is over, and PART is what nothing has lain in all the time: for the caller to give back
+ * (vs_host_unlock), and to say so.  Meanwhile nothing more is locked. */
+bool vs_store_look(struct vs_served *s, struct vs_host_store *part);
+void vs_store_gave(struct vs_served *s, uint64_t bytes);
+bool vs_store_gives(const struct vs_served *s);
+/* The first that was locked; NULL: nothing is. */
+char *vs_store_base(const struct vs_served *s);
 /* Nothing of S is kept any more. */
 void vs_store_end(struct vs_served *s);
 /* Nanoseconds in which all was page-locked so far. */

@@ -86,8 +86,10 @@ static void set(const struct vs_watched *w, uint32_t block)
 static struct vs_watched *take_spare(void)
 {
     struct vs_watched *w = spare;
-    if (vs_watched == NULL)
-        vs_watched = vs_watched_end = vs_map(MOST * sizeof *vs_watched);
+    size_t ranked = VS_RANKINGS * sizeof(struct vs_ranked);
+    if (vs_watched == NULL &&
+        (vs_watched = vs_watched_end = vs_map(MOST * (sizeof *vs_watched + ranked))) != NULL)
+        vs_rankings_place((struct vs_ranked *)(vs_watched + MOST), MOST);
     if (w != NULL)
         spare = (struct vs_watched *)(uintptr_t)w->size;
     else if (vs_watched != NULL && vs_watched_end < vs_watched + MOST)
@@ -114,6 +116,16 @@ void vs_watched_remove(struct vs_watched *w)
     set(w, 0);
     *w = (struct vs_watched){.size = (uintptr_t)spare};
     spare = w;
+}
+
+struct vs_ranking *vs_watched_wanted(uint64_t room)
+{
+    struct vs_ranking *wanted = vs_ranking_begin();
+    if (room != 0)
+        VS_WATCHED_EACH(w)
+    if (w->parked && !w->freed && w->size <= room)
+        vs_ranking_add(wanted, (struct vs_ranked){w->order, 0, w});
+    return wanted;
 }
 
 uint32_t *vs_watched_kept(uint64_t address)

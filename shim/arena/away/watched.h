@@ -1,13 +1,14 @@
 /*
  * watched.h - the blocks whose uses are followed so that they can be parked or spilled, by address.
  *
- * The caller holds the lock of park.c, but for vs_watched_near.
+ * The caller holds the lock of back.h, but for vs_watched_near.
  */
 #ifndef VS_ARENA_AWAY_WATCHED_H
 #define VS_ARENA_AWAY_WATCHED_H
 
 #include "arena/device/served.h"
 #include "forecast.h"
+#include "ranking.h"
 
 #define VS_WATCHED_LEAST (2ull << 20) /* bytes of a block: a smaller one has no chunk of its own */
 
@@ -17,11 +18,9 @@ struct vs_watched {
     struct vs_arena *arena;
     struct vs_forecast forecast;
     uint64_t work; /* the last that was given it, by the number of park.c */
-    uint64_t next; /* works until it is used, when that was looked at last */
     CUevent back;
     CUstream own;         /* in whose order it is freed; one that is none: nobody knows */
     uint32_t order;       /* of its first use in the last optimizer */
-    uint32_t tries;       /* of spilling, the last one in which it stayed */
     uint8_t seen, before; /* phases in which the device was given it: in this round, in the last one (bits of
                              trace/access.h) */
     uint8_t rounds;       /* whole ones since it is known, 3 at most */
@@ -33,6 +32,7 @@ struct vs_watched {
     bool early;    /* it came back before it was used */
     bool undone;   /* and was spilled again before that */
     bool went;     /* it was spilled since its last use (habit.h) */
+    bool chosen;   /* when some were to go last (forecast.c) */
     uint8_t ahead; /* before there was need: 1 or 2 (spill.c), or not, 0 */
     uint8_t habit; /* long gaps between uses in which it was, one after another */
 };
@@ -50,6 +50,8 @@ struct vs_watched *vs_watched_at(uint64_t address, uint64_t size);
 /* Watches the block, unless it is already; NULL: there is no room. */
 struct vs_watched *vs_watched_add(const struct vs_watched *block);
 void vs_watched_remove(struct vs_watched *w);
+/* What is parked and not freed, of ROOM bytes at most, as the optimizer needs it. */
+struct vs_ranking *vs_watched_wanted(uint64_t room);
 
 /* The block at ADDRESS is given to a work. */
 void vs_watched_given(uint64_t work, uint64_t address);

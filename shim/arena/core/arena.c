@@ -515,3 +515,8 @@ uint64_t vs_arena_reserved(const struct vs_arena *a)
 {
     return __atomic_load_n(&a->stats.reserved, __ATOMIC_RELAXED); /* a number by itself */
 }
+
+uint64_t vs_arena_idle(const struct vs_arena *a)
+{
+    return __atomic_load_n(&a->idle, __ATOMIC_RELAXED) << a->shift; /* likewise */
+}

@@ -264,5 +264,7 @@ enum vs_arena_high { VS_HIGH_RESERVED = 1, VS_HIGH_ORDERED = 2, VS_HIGH_ALLOCATE
 void vs_arena_high_from_now(struct vs_arena *arena, unsigned which);
 /* `reserved` alone, as of about now: no lock. */
 uint64_t vs_arena_reserved(const struct vs_arena *arena);
+/* Likewise `idle`, while the arena is not closed. */
+uint64_t vs_arena_idle(const struct vs_arena *arena);
 
 #endif

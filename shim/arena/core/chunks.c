@@ -12,7 +12,7 @@
 void vs_chunks_claim(struct vs_arena *a, uint32_t first, uint32_t end)
 {
     memset(a->used + first, 1, end - first);
-    a->idle -= end - first;
+    vs_idle_changed(a, -(uint64_t)(end - first));
     if (a->idle < a->surplus.least)
         a->surplus.least = a->idle;
 }
@@ -25,7 +25,7 @@ void vs_chunks_release(struct vs_arena *a, uint32_t first, uint32_t end, uint32_
     if (a->queues > 1)
         for (uint32_t g = first; g < end; g++)
             a->seq[g] = seq;
-    a->idle += end - first;
+    vs_idle_changed(a, end - first);
     for (uint32_t g = first; g < end; g++)
         if (a->watch[g])
             vs_class_idle(a, g);

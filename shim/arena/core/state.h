@@ -300,7 +300,7 @@ struct vs_arena {
     uint32_t renameds, renamed_room;
 
     uint64_t seq_now;
-    uint64_t idle;        /* chunks */
+    uint64_t idle;        /* chunks; atomic */
     uint32_t grouped;     /* chunks that share a handle */
     uint64_t parked_live; /* of stats.allocated, in chunks that are parked */
     struct surplus surplus;
@@ -381,6 +381,12 @@ static inline uint64_t held(const struct vs_arena *a)
 static inline void vs_reserved_changed(struct vs_arena *a)
 {
     __atomic_store_n(&a->changes, a->changes + 1, __ATOMIC_RELEASE);
+}
+
+/* Under the lock.  Relaxed: who reads it without (vs_arena_idle) wants the number alone. */
+static inline void vs_idle_changed(struct vs_arena *a, uint64_t by)
+{
+    __atomic_store_n(&a->idle, a->idle + by, __ATOMIC_RELAXED);
 }
 
 static inline uint32_t chunks_for(const struct vs_arena *a, uint64_t bytes)

@@ -127,7 +127,7 @@ static void account(struct vs_arena *a, uint32_t slot, uint32_t count)
     vs_chunks_idle_from(a, slot);
     if (a->surplus.given)
         regret(a, count);
-    a->idle += count;
+    vs_idle_changed(a, count);
     vs_supply_count(a, count, count);
 }
 

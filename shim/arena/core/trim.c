@@ -70,7 +70,7 @@ static int unmap_chunks(struct vs_arena *a, uint32_t first, uint32_t count)
         return status;
     s->released += vs_handles_release(a, (struct run){first, count});
     memset(a->used + first, ABSENT, count);
-    a->idle -= count;
+    vs_idle_changed(a, -(uint64_t)count);
     s->unmapped += count;
     s->mappings -= count;
     s->reserved -= place_of(a, count);

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -280,23 +279,6 @@ static int open_socket(struct server *s)
     return 0;
 }
 
-/* No signal of the program's is handled by a thread of ours. */
-static int start_thread(struct server *s)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)sysconf(_SC_THREAD_STACK_MIN));
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attr, serve, s);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return -error;
-}
-
 static int begin(vs_passing_give *give, struct server **out)
 {
     struct server *s = vs_map(sizeof *s);
@@ -305,7 +287,7 @@ static int begin(vs_passing_give *give, struct server **out)
     *s = (struct server){.give = give, .process = vs_fork_number(), .answers = true};
     int error = open_socket(s);
     if (error == 0) {
-        error = start_thread(s);
+        error = -vs_own_thread(NULL, STACK_BYTES, serve, s);
         if (error != 0)
             close(s->socket);
     }

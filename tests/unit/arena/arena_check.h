@@ -293,7 +293,8 @@ static inline void arena_check(struct vs_arena *a)
     KIT_CHECK(a->hiddens == hidden);
     KIT_CHECK(a->stats.parked == parked * chunk_bytes(a) && a->parked_live == parked_live(a));
     KIT_CHECK(a->stats.away == away * chunk_bytes(a) && a->away_mappings == away + away_mapped);
-    KIT_CHECK(held(a) == chunks * chunk_bytes(a) && a->idle == idle && a->live_aliases == aliases);
+    KIT_CHECK(held(a) == chunks * chunk_bytes(a) && vs_arena_idle(a) == idle * chunk_bytes(a) &&
+              a->live_aliases == aliases);
     KIT_CHECK(a->stats.mappings + a->away_mappings == chunks + mapped);
     check_handles(a, shown);
     check_list(a);

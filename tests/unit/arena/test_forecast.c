@@ -23,6 +23,17 @@ static void used(uint32_t block)
 
 enum who { FORECAST, LRU, BELADY };
 static struct vs_watched watched[BLOCKS];
+static struct vs_ranked room[VS_RANKINGS * BLOCKS];
+struct vs_watched *vs_watched = watched, *vs_watched_end;
+
+/* Of the first COUNT blocks. */
+static struct vs_watched *first_to_go(uint32_t count, uint64_t need, uint64_t oldest, uint64_t now)
+{
+    vs_watched_end = watched + count;
+    vs_rankings_place(room, BLOCKS);
+    vs_forecast_begin(NULL, oldest, now);
+    return vs_forecast_choose(need);
+}
 
 static uint64_t next_use(uint32_t block, uint32_t from)
 {
@@ -35,7 +46,7 @@ static uint32_t choose(enum who who, uint32_t now)
 {
     struct vs_watched *best = NULL;
     if (who == FORECAST)
-        best = vs_forecast_choose(watched, blocks, NULL, 1, now + 1, now + 1, 1);
+        best = first_to_go(blocks, 1, now + 1, now + 1);
     for (struct vs_watched *w = watched; who != FORECAST && w < watched + blocks; w++) {
         if (w->parked || w->work == now + 1)
             continue;
@@ -177,11 +188,9 @@ TEST(what_fits_best_goes_among_those_that_are_needed_at_about_that_time)
     for (uint32_t i = 0; i < 5; i++)
         watched[i] = (struct vs_watched){
             .address = 1 + i, .size = size[i], .work = 10 + i, .forecast = vs_forecast_born(10 + i)};
-    assert_ptr_equal(vs_forecast_choose(watched, 5, NULL, 5, UINT64_MAX, 1000, 1), &watched[4]);
-    assert_ptr_equal(vs_forecast_choose(watched, 5, NULL, 31, UINT64_MAX, 1000, 1), &watched[3]);
-    assert_ptr_equal(vs_forecast_choose(watched, 5, NULL, 10, 13, 1000, 1),
-                     &watched[0]); /* the others are in use */
-    watched[3].tries = 1;
-    assert_ptr_equal(vs_forecast_choose(watched, 5, NULL, 20, UINT64_MAX, 1000, 1), &watched[0]);
-    assert_null(vs_forecast_choose(watched, 5, NULL, 20, 10, 1000, 1));
+    assert_ptr_equal(first_to_go(5, 5, UINT64_MAX, 1000), &watched[4]);
+    assert_ptr_equal(first_to_go(5, 10, 13, 1000), &watched[0]); /* the others are in use */
+    assert_ptr_equal(first_to_go(5, 31, UINT64_MAX, 1000), &watched[3]);
+    assert_ptr_equal(vs_forecast_choose(20), &watched[0]); /* the other is chosen */
+    assert_null(first_to_go(5, 20, 10, 1000));
 }

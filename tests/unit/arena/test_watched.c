@@ -44,10 +44,14 @@ bool vs_host_lock(struct vs_host_store *h, uint64_t most)
     most_locked = h->locked > most_locked ? h->locked : most_locked;
     return some != 0;
 }
-void vs_host_unlock(struct vs_host_store *h, uint64_t keep)
+bool vs_host_part(struct vs_host_store *h, uint64_t keep, struct vs_host_store *part)
 {
     uint64_t from = (keep + 256 * MIB - 1) / (256 * MIB) * (256 * MIB);
-    h->locked = h->locked < from ? h->locked : from;
+    if (h->locked <= from)
+        return false;
+    part->locked = h->locked - from;
+    h->locked = from;
+    return true;
 }
 uint64_t vs_host_together(uint64_t offset, uint64_t bytes)
 {
@@ -129,6 +133,39 @@ TEST(every_address_finds_its_block_and_every_range_its_last)
     for (uint32_t i = 0; i < BLOCKS; i++)
         count -= block[i].size != 0;
     assert_int_equal(count, 0);
+}
+
+/* The plain rule: of all blocks, for each that comes back. */
+static struct vs_watched *wanted_next(uint64_t bytes)
+{
+    struct vs_watched *first = NULL;
+    VS_WATCHED_EACH(w)
+    if (w->parked && !w->freed && w->size <= bytes && (first == NULL || w->order < first->order))
+        first = w;
+    return first;
+}
+
+TEST(what_is_wanted_back_comes_in_the_plain_rule_s_order)
+{
+    uint32_t back = 0;
+    for (uint32_t n = 0; n < 1000; n++) {
+        uint64_t bytes = drawn(8) * 6 * MIB;
+        VS_WATCHED_EACH(w)
+        {
+            w->parked = drawn(2);
+            w->freed = drawn(8) == 0;
+            w->order = (uint32_t)drawn(n % 2 ? 10 : 1000);
+        }
+        struct vs_ranking *wanted = vs_watched_wanted(bytes);
+        for (struct vs_watched *w; (w = wanted_next(bytes)) != NULL; back++) {
+            assert_ptr_equal(vs_ranking_take(wanted), w);
+            w->parked = false;
+        }
+        assert_null(vs_ranking_take(wanted));
+    }
+    assert_true(back > 10000);
+    VS_WATCHED_EACH(w)
+    w->parked = w->freed = false;
 }
 
 TEST(addresses_that_no_device_has_find_nothing)
@@ -239,20 +276,23 @@ TEST(no_more_is_locked_than_the_limit_and_the_host_allow)
 TEST(what_was_not_needed_for_long_is_given_back)
 {
     char why[200];
+    struct vs_host_store part;
     begin_store();
     keep_all(0, 1000);
     assert_null(vs_store_grow(&vs_served[0], 10 * MIB, why, sizeof why));
     drop_all(100, 1000);
     now_ns += 31000000000ull; /* in this time they were needed */
-    assert_true(vs_store_is_due(&vs_served[0]));
-    vs_store_look(&vs_served[0]);
+    assert_false(vs_store_look(&vs_served[0], &part));
     now_ns += 29000000000ull;
-    assert_false(vs_store_is_due(&vs_served[0]));
+    assert_false(vs_store_look(&vs_served[0], &part));
     assert_null(vs_store_grow(&vs_served[0], 1800 * MIB, why, sizeof why)); /* there still */
     assert_int_equal(most_locked, 2048 * MIB);
     now_ns += 2000000000ull;
-    assert_true(vs_store_is_due(&vs_served[0]));
-    vs_store_look(&vs_served[0]);
+    assert_true(vs_store_look(&vs_served[0], &part) && vs_store_gives(&vs_served[0]));
+    now_ns += 31000000000ull;
+    assert_false(vs_store_look(&vs_served[0], &part)); /* one at a time, and nothing is locked beside it */
+    assert_non_null(vs_store_grow(&vs_served[0], 300 * MIB, why, sizeof why));
+    vs_store_gave(&vs_served[0], part.locked);
     vs_store_limit(300 * MIB); /* 256 are locked */
     keep_all(100, 150);
     assert_null(vs_store_have(&vs_served[0], unit_at(150)));
