@@ -12,7 +12,7 @@ shim_alone=(LD_PRELOAD="$shim" VRAMSCOPE_JOURNAL_DIR="$run" VRAMSCOPE_OUTPUT="$r
 
 begin_exporter() { # ENV...: starts one, and waits for its handles; $how: what it does besides
     rm -f "$file"
-    coproc exporter { exec env "$@" "$program" export "$file" ${how:-} 2>>"$run/err"; }
+    coproc exporter { exec env "$@" "$program" export "$file" ${how:+"$how"} 2>>"$run/err"; }
     pid=$!
     for _ in $(seq 100); do [ -f "$file" ] || sleep 0.05; done
     [ -f "$file" ] || fail "the exporter wrote no handles"

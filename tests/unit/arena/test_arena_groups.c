@@ -145,8 +145,10 @@ TEST(where_no_wait_can_be_made_other_chunks_are)
     give_own(block[0], 4 * G, 0, 1, one);
     give_own(block[1], 4 * G, 2, 1, one);
     k.capturing = true;
+    uint64_t released = stats().released;
     take_own(one, 5 * G);
     assert_int_equal(stats().aliased, 0);
+    assert_int_equal(stats().released, released); /* nothing is given back for it */
     assert_int_equal(k.arena->grouped, 8);
     k.capturing = false;
     done();
