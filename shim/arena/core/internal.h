@@ -244,8 +244,9 @@ int vs_trim_aliases(struct vs_arena *a, uint32_t queue);
 void vs_surplus_begin(struct vs_arena *a);
 void vs_surplus_look(struct vs_arena *a); /* every now and then, after a free */
 
-/* Each of the chunks, which are idle, has a handle of its own from now on.  NOT_READY: the work of their
+/* Each of the chunks, which are idle, has a handle of its own from now on.  NOT_COMPLETE: the work of their
  * group is not done.  After an error all is as it was, or chunks were given back. */
+#define NOT_COMPLETE (-2)
 int vs_split(struct vs_arena *a, struct run chunks);
 
 /* ---- sending.c, away.c ---- */

@@ -174,9 +174,8 @@ static int serve_large(struct vs_arena *a, uint32_t queue, uint64_t size, enum e
     int status = from_idle(a, queue, size, only_ready, extent);
     if (status == VS_BACKING_NOT_READY && !only_ready) /* no wait can be made just now */
         status = from_idle(a, queue, size, true, extent);
-    if (status != VS_BACKING_NOT_READY)
+    if (status != NOT_COMPLETE)
         return status;
-    /* idle chunks share a handle, and their work is not done */
     return effort < SYNCHRONIZED ? NOT_SYNCHRONIZED : grow(a, heap_for(a, queue, false), queue, size, extent);
 }
 

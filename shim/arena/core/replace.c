@@ -347,7 +347,7 @@ static int replace(struct vs_arena *a, uint32_t extent, struct run slots, struct
         return VS_BACKING_NOT_READY;
     status = vs_split(a, come);
     if (status != 0)
-        return status;
+        return status == NOT_COMPLETE ? VS_BACKING_NOT_READY : status;
     struct change c = {m.chunk, come.first, come.count, in_heap};
     status = in_heap ? exchange(a, &c) : have_others(a, extent, m.place, &c);
     a->stats.replaced += status == 0 ? c.count : 0;

@@ -80,7 +80,7 @@ static int split(struct vs_arena *a, struct run group)
     uint64_t handles[GROUP];
     for (uint32_t i = 0; i < group.count; i++)
         if (!vs_chunk_complete(a, group.first + i))
-            return VS_BACKING_NOT_READY;
+            return NOT_COMPLETE;
     if (vs_extents_reserve(a, a->stats.blocks + 1, a->live_aliases + 1, a->primary_top) != 0)
         return VS_BACKING_OUT_OF_MEMORY;
     int status = create_all(a, handles, group.count);

@@ -135,6 +135,37 @@ TEST(a_group_whose_work_is_not_done_is_waited_for_before_it_is_split)
     done();
 }
 
+TEST(where_a_block_lies_after_groups_came_does_not_depend_on_the_device_s_speed)
+{
+    uint64_t places[2][200], waits[2];
+    for (int fast = 0; fast < 2; fast++) {
+        uint64_t b[20];
+        uint32_t owner[20], queue[4];
+        begin_away(200, NULL);
+        for (uint32_t i = 0; i < 20; i++) {
+            queue[i % 4] = i < 4 ? queue_of(i + 1, 0) : queue[i % 4];
+            b[i] = take(owner[i] = queue[i % 4], 5 * G);
+        }
+        close_all();
+        assert_int_equal(kit_change_all(&k, 200 * G, kit_send), 0);
+        assert_int_equal(kit_change_all(&k, 200 * G, kit_fetch), 0);
+        open_all();
+        k.lag = fast ? 0 : 100;
+        uint64_t random = 7;
+        for (int i = 0; i < 200; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            uint32_t slot = (uint32_t)(random >> 33) % 20;
+            give(b[slot], owner[slot]);
+            owner[slot] = queue[(random >> 40) % 4];
+            b[slot] = places[fast][i] = take(owner[slot], 512 + (random >> 45) % (9 * G));
+        }
+        waits[fast] = stats().host_waits;
+        done();
+    }
+    assert_memory_equal(places[0], places[1], sizeof places[0]);
+    assert_true(waits[0] > waits[1]); /* else nothing is proved */
+}
+
 TEST(where_no_wait_can_be_made_other_chunks_are)
 {
     uint64_t block[2];
@@ -142,6 +173,11 @@ TEST(where_no_wait_can_be_made_other_chunks_are)
     k.lag = 100;
     uint32_t one = queue_of(1, 0);
     two_groups(one, block);
+    uint32_t two = queue_of(2, 0);
+    uint64_t single = take_own(two, G);
+    take_own(one, G);
+    give_own(single, G, 4, 2, two);
+    kit_wait(&k);
     give_own(block[0], 4 * G, 0, 1, one);
     give_own(block[1], 4 * G, 2, 1, one);
     k.capturing = true;
@@ -348,6 +384,29 @@ TEST(groups_are_split_for_what_a_parked_block_gets)
     assert_int_equal(stats().replaced, 6);
     assert_int_equal(vs_arena_return(k.arena, parked), 0);
     assert_true(has(parked, 6 * G, 0));
+    done();
+}
+
+/* One in an alias mapping gets them without a wait of the host's, but for groups. */
+TEST(a_parked_block_that_would_get_an_incomplete_group_is_asked_for_again)
+{
+    uint64_t gap[8];
+    struct vs_arena_run back;
+    begin_away(64, NULL);
+    uint32_t one = queue_of(1, 0), two = queue_of(2, 0), copies = queue_of(3, 0);
+    make_gaps(one, G, 8, gap);
+    uint64_t parked = take_own(one, 4 * G);
+    leave(parked, 4 * G);
+    assert_int_equal(kit_park(&k, parked, copies), 0);
+    take_own(one, 4 * G);
+    uint64_t block = take_grouped(two, 4);
+    k.lag = 100;
+    give_own(block, 4 * G, 2, 2, two);
+    assert_int_equal(vs_arena_unpark(k.arena, parked, copies, &back), VS_BACKING_NOT_READY);
+    assert_int_equal(kit_unpark(&k, parked, copies, 1 << 1), 0);
+    assert_int_equal(stats().replaced, 4);
+    assert_int_equal(vs_arena_return(k.arena, parked), 0);
+    assert_true(has(parked, 4 * G, 0));
     done();
 }
 
