@@ -77,9 +77,11 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericA
 {
     SIM_CALL(SIM_INITIALIZED);
     struct sim_phys *phys = sim_phys_find(handle);
-    if (!phys || flags || offset || !aligned(address, size) || size > phys->size ||
+    if (!phys || flags || !aligned(address, size) || offset > phys->size || size > phys->size - offset ||
         !reserved(address, size) || sim_map_overlaps(&sim_blocks, address, size))
         return CUDA_ERROR_INVALID_VALUE;
+    if (size != phys->size) /* a handle is mapped as a whole */
+        return CUDA_ERROR_NOT_SUPPORTED;
     struct sim_block *block = sim_block_add(address, size, SIM_MAPPING, phys->device);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -156,13 +156,11 @@ int vs_pieces_of_all(struct vs_pieces *p)
     return status;
 }
 
-static bool add_run(struct vs_pieces *p, struct vs_arena_run run, int device)
+static bool add_run(struct vs_pieces *p, struct vs_arena *arena, struct vs_arena_run run, int device)
 {
-    for (uint64_t some; run.size != 0; run.address += some, run.size -= some) {
-        some = run.size < VS_PIECE_LONGEST ? run.size : VS_PIECE_LONGEST;
-        if (!add_piece(p, (struct vs_arena_run){run.address, some}, device))
+    for (struct vs_arena_run piece; (piece = vs_arena_piece(arena, &run, VS_PIECE_LONGEST)).size != 0;)
+        if (!add_piece(p, piece, device))
             return false;
-    }
     return true;
 }
 
@@ -178,7 +176,7 @@ static bool add_block_runs(struct vs_pieces *p, struct vs_arena *arena, uint64_t
     if (n > 16)
         n = vs_arena_block_runs(arena, address, run, n);
     for (uint32_t i = 0; i < n && added; i++)
-        added = add_run(p, run[i], device);
+        added = add_run(p, arena, run[i], device);
     if (run != few)
         munmap(run, bytes);
     return added;

@@ -88,18 +88,12 @@ static uint32_t take_addresses(struct vs_arena *a, uint32_t count)
 /* If the mappings can neither be used nor undone, their addresses stay out of use and *EXTENT becomes NIL. */
 static int map_runs(struct vs_arena *a, const struct alias *v, uint32_t *extent)
 {
-    const struct vs_backing *b = &a->backing;
-    uint64_t address = address_of(a, a->extent[*extent].at);
-    uint64_t done = 0;
+    uint64_t place = a->extent[*extent].at, done = 0;
     int status = 0;
     for (uint32_t i = 0; i < v->runs && status == 0; i++)
-        for (uint32_t g = v->run[i].first; g < v->run[i].first + v->run[i].count && status == 0; g++) {
-            status = b->map(b->context, address + done, a->handle[g]);
-            done += status == 0 ? chunk_bytes(a) : 0;
-        }
-    if (status == 0)
-        status = b->access(b->context, address, done, a->peers);
-    if (status != 0 && done && b->unmap(b->context, address, done) != 0)
+        status = vs_handles_map(a, place, v->run[i], &done);
+    status = vs_handles_mapped(a, place, status, &done);
+    if (status != 0 && done)
         *extent = NIL;
     return status;
 }
@@ -122,7 +116,10 @@ static int prepare(struct vs_arena *a, struct alias *v, bool ready, uint32_t *al
         vs_extents_reserve(a, a->stats.blocks + 1, a->live_aliases + 1, a->primary_top) != 0 ||
         vs_supply_window(a, ALIASES) != 0)
         return VS_BACKING_OUT_OF_MEMORY;
-    return collect(a, v, ready);
+    int status = collect(a, v, ready);
+    for (uint32_t i = 0; i < v->runs && status == 0; i++)
+        status = vs_split(a, v->run[i]);
+    return status;
 }
 
 static void enter(struct vs_arena *a, const struct alias *v, uint32_t alias, uint32_t class)

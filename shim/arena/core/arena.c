@@ -158,11 +158,13 @@ static void unmap_aliases(struct vs_arena *a)
 static void release_chunks(struct vs_arena *a)
 {
     for (uint32_t h = 0; h < HEAPS; h++)
-        for (uint32_t g = a->heap[h].first; g < a->heap[h].first + a->heap[h].top; g++)
-            if (a->used[g] != ABSENT && !is_away(a, g)) {
-                a->backing.unmap(a->backing.context, address_of(a, place_of(a, g)), chunk_bytes(a));
-                a->backing.release(a->backing.context, a->handle[g]);
-            }
+        for (uint32_t g = a->heap[h].first, n; g < a->heap[h].first + a->heap[h].top; g += n) {
+            n = vs_group(a, g).count;
+            if (!a->handle[g])
+                continue;
+            a->backing.unmap(a->backing.context, address_of(a, place_of(a, g)), place_of(a, n));
+            a->backing.release(a->backing.context, a->handle[g]);
+        }
 }
 
 static void forget_events(struct vs_arena *a)
@@ -441,6 +443,10 @@ static int grant_heap(struct vs_arena *a, uint32_t heap, uint64_t peers)
         uint32_t first = slot_of(a, t->at + chunk_bytes(a) - 1), end = slot_of(a, t->at + t->size - 1) + 1;
         bool mapped =
             heap == ALIASES ? t->state == EXTENT_ALIAS && t->alias != NIL : t->state != EXTENT_VACANT;
+        while (shares_handle(a, first)) /* all that one handle has, once more for each extent in it */
+            first--;
+        while (shares_handle(a, end))
+            end++;
         if (mapped && first < end) /* a chunk belongs to the extent that it begins in */
             status = grant_slots(a, first, end, peers);
     }

@@ -55,6 +55,8 @@ struct vs_arena_config {
                    dependent launch): they would write through one mapping while others read another */
     uint64_t max_mappings; /* of chunks; beyond, alias mappings that were long not used are unmapped; 0 =
                               450,000 */
+    bool single; /* no chunks share physical memory: for who parks blocks, whose chunks are lent where the
+                    device is full */
     uint64_t headroom; /* bytes of the device that blocks of large heaps leave to small ones and the driver */
 };
 
@@ -113,11 +115,17 @@ struct vs_arena_block {
 bool vs_arena_find(struct vs_arena *arena, uint64_t address, struct vs_arena_block *block);
 /* Whether ADDRESS lies in a window of the arena's, be there a block or not. */
 bool vs_arena_covers(struct vs_arena *arena, uint64_t address);
-/* The backing's handles of the chunks that the block at ADDRESS lies on, in order: up to MOST of them from
- * FIRST on.  *OFFSET: where in its first chunk it begins.  How many it lies on; 0: no block begins there, or
- * its chunks can be away. */
-uint32_t vs_arena_chunks(struct vs_arena *arena, uint64_t address, uint32_t first, uint64_t *handles,
-                         uint32_t most, uint64_t *offset);
+/* What a block lies on, and how much of it vs_arena_handles gave. */
+struct vs_arena_ground {
+    uint32_t handles, given;
+    uint64_t each;   /* bytes of each that was given */
+    uint64_t bytes;  /* of all handles */
+    uint64_t offset; /* where in them the block begins */
+};
+/* The backing's handles of what the block at ADDRESS lies on, in order: up to MOST of them from FIRST on, as
+ * far as they are of one size.  No handles: no block begins there, or its chunks can be away. */
+struct vs_arena_ground vs_arena_handles(struct vs_arena *arena, uint64_t address, uint32_t first,
+                                        uint64_t *handles, uint32_t most);
 
 /* ---- order ---- */
 
@@ -164,7 +172,8 @@ int vs_arena_close(struct vs_arena *arena);
 int vs_arena_open(struct vs_arena *arena);
 bool vs_arena_closed(struct vs_arena *arena); /* no lock */
 /* Lists all chunks of a closed arena, those that are away included, each once: up to MOST runs, none longer
- * than LONGEST bytes.  *AT is 0 at first, and says where the next call goes on.  How many; 0: no more. */
+ * than LONGEST bytes but one that shares physical memory.  *AT is 0 at first, and says where the next call
+ * goes on.  How many; 0: no more. */
 uint32_t vs_arena_all_runs(struct vs_arena *arena, uint64_t *at, uint64_t longest, struct vs_arena_run *runs,
                            uint32_t most);
 
@@ -181,14 +190,18 @@ int vs_arena_leave(struct vs_arena *arena, uint64_t address, uint64_t size);
  * two such blocks lie is among the runs of both. */
 uint32_t vs_arena_block_runs(struct vs_arena *arena, uint64_t address, struct vs_arena_run *runs,
                              uint32_t most);
+/* Takes from the beginning of REST, at first such a run, what can be sent or fetched in one call: LONGEST
+ * bytes at most, or a few chunks that share physical memory.  Those that share it with chunks outside of the
+ * run are left out, and stay.  Size 0: there is no more. */
+struct vs_arena_run vs_arena_piece(struct vs_arena *arena, struct vs_arena_run *rest, uint64_t longest);
 /* The block is back, and its free carried out if it was asked for.  INVALID while a chunk of it is away, be
  * it another's that left as well: that one's other chunks may stay away. */
 int vs_arena_return(struct vs_arena *arena, uint64_t address);
 
 /* Unmaps the chunks of the run, wherever they are mapped, and releases them.  Those that are away already
- * stay so.  INVALID where one of them cannot be away; after any error all that were here are here still, with
- * what stood in them, as far as the driver lets that be undone (stats: lost).  Alias mappings of the chunks
- * in which no block lives may be removed for good. */
+ * stay so.  INVALID where one of them cannot be away, or shares physical memory with one outside; after any
+ * error all that were here are here still, with what stood in them, as far as the driver lets that be undone
+ * (stats: lost).  Alias mappings of the chunks in which no block lives may be removed for good. */
 int vs_arena_send(struct vs_arena *arena, struct vs_arena_run run);
 /* Makes new chunks in the place of those of the run that are away, and maps them wherever they were.  Where
  * the device has no more, an open arena gives back first what is idle.  OUT_OF_MEMORY and other errors: all

@@ -94,13 +94,19 @@ static bool find_slots(const struct vs_arena *a, struct vs_arena_run run, struct
     return end > place && run.size <= end - place;
 }
 
+/* Whether no chunk at the slots shares a handle with one at others. */
+static bool are_groups(const struct vs_arena *a, struct run slots)
+{
+    return !shares_handle(a, slots.first) && !shares_handle(a, slots.first + slots.count);
+}
+
 static int move(struct vs_arena *a, struct vs_arena_run run, bool (*can)(const struct vs_arena *, uint32_t),
                 int (*how)(struct vs_arena *, struct run))
 {
     struct run slots;
     if (!vs_enter(a))
         return VS_BACKING_NOT_INITIALIZED;
-    bool valid = find_slots(a, run, &slots) && can_all(a, slots, can);
+    bool valid = find_slots(a, run, &slots) && can_all(a, slots, can) && are_groups(a, slots);
     int status = valid ? how(a, slots) : VS_BACKING_INVALID;
     vs_leave(a);
     return status;
@@ -173,18 +179,30 @@ bool vs_arena_closed(struct vs_arena *a)
     return __atomic_load_n(&a->gate.closed, __ATOMIC_RELAXED);
 }
 
-/* The first chunks at or after CHUNK, side by side, MOST at most; none: the count is 0. */
+/* Of the slots from FIRST to END, which are groups, the first MOST; none is taken apart. */
+static struct run first_groups(const struct vs_arena *a, uint32_t first, uint32_t end, uint32_t most)
+{
+    uint32_t stop = end - first < most ? end : first + most;
+    while (stop > first && shares_handle(a, stop))
+        stop--;
+    while (stop == first || shares_handle(a, stop))
+        stop++;
+    return (struct run){first, stop - first};
+}
+
+/* The first chunks at or after CHUNK, side by side, MOST at most, unless it is a group; none: the count is 0.
+ */
 static struct run next_chunks(const struct vs_arena *a, uint32_t chunk, uint32_t most)
 {
     for (uint32_t heap = heap_of(a, chunk); heap < HEAPS; heap++) {
         const struct heap *h = &a->heap[heap];
         uint32_t first = chunk < h->first ? h->first : chunk, end = h->first + h->top, count = 0;
-        while (first < end && a->used[first] == ABSENT)
+        while (first < end && (a->used[first] == ABSENT || shares_handle(a, first)))
             first++;
-        while (first + count < end && a->used[first + count] != ABSENT && count < most)
+        while (first + count < end && a->used[first + count] != ABSENT && count < most + GROUP)
             count++;
         if (count)
-            return (struct run){first, count};
+            return first_groups(a, first, first + count, most);
     }
     return (struct run){a->primary_slots, 0};
 }
@@ -251,6 +269,30 @@ uint32_t vs_arena_block_runs(struct vs_arena *a, uint64_t address, struct vs_are
         runs[0] = run_of(a, slots);
     vs_leave(a);
     return slots.count > 0;
+}
+
+struct vs_arena_run vs_arena_piece(struct vs_arena *a, struct vs_arena_run *rest, uint64_t longest)
+{
+    struct run slots, piece = {0};
+    struct vs_arena_run taken = {0};
+    if (!vs_enter(a))
+        return taken;
+    if (find_slots(a, *rest, &slots)) {
+        uint32_t first = slots.first, end = first + slots.count, most = slot_of(a, longest);
+        while (first < end && shares_handle(a, first))
+            first++;
+        while (first < end && shares_handle(a, end))
+            end--;
+        if (first < end)
+            piece = first_groups(a, first, end, most ? most : 1);
+        *rest = run_of(a, (struct run){piece.first + piece.count, end - piece.first - piece.count});
+    }
+    if (piece.count)
+        taken = run_of(a, piece);
+    else
+        rest->size = 0;
+    vs_leave(a);
+    return taken;
 }
 
 int vs_arena_return(struct vs_arena *a, uint64_t address)

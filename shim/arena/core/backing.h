@@ -31,13 +31,14 @@ struct vs_backing {
     void (*unreserve)(void *context, uint64_t address, uint64_t size);
 
     /* physical memory */
-    int (*create)(void *context, uint64_t *handle);
-    int (*release)(void *context, uint64_t handle); /* after its last mapping */
+    int (*create)(void *context, uint64_t size, uint64_t *handle); /* of one chunk, or of a few */
+    int (*release)(void *context, uint64_t handle);                /* after its last mapping */
 
-    /* mappings: one chunk at an address; then access for a range of them, at once.  `peers`: the bits of
-     * the devices beside the own one that shall reach it; every mapping of a chunk is given all of them.  A
-     * write through one is seen through the others once the work that wrote has ended */
-    int (*map)(void *context, uint64_t address, uint64_t handle);
+    /* mappings: all that a handle has at an address; then access for a range of them, at once.  No call is
+     * about a part of what one handle has.  `peers`: the bits of the devices beside the own one that shall
+     * reach it; every mapping of a chunk is given all of them.  A write through one is seen through the
+     * others once the work that wrote has ended */
+    int (*map)(void *context, uint64_t address, uint64_t size, uint64_t handle);
     int (*access)(void *context, uint64_t address, uint64_t size, uint64_t peers);
     int (*unmap)(void *context, uint64_t address, uint64_t size);
 

@@ -13,14 +13,16 @@ static int reserve(void *context, uint64_t size, uint64_t *address)
 
 static void unreserve(void *context, uint64_t address, uint64_t size) {}
 
-static int create(void *context, uint64_t *handle)
+/* A handle's number has how many chunks it is of in its lowest byte. */
+static int create(void *context, uint64_t size, uint64_t *handle)
 {
     struct vs_backing_count *c = context;
+    uint64_t chunks = size / c->chunk;
     c->calls++;
-    if (c->capacity && c->chunks == c->capacity)
+    if (c->capacity && c->chunks + chunks > c->capacity)
         return VS_BACKING_OUT_OF_MEMORY;
-    c->chunks++;
-    *handle = ++c->next_handle;
+    c->chunks += chunks;
+    *handle = ++c->next_handle << 8 | chunks;
     return VS_BACKING_OK;
 }
 
@@ -28,7 +30,7 @@ static int release(void *context, uint64_t handle)
 {
     struct vs_backing_count *c = context;
     c->calls++;
-    c->chunks--;
+    c->chunks -= handle & 0xff;
     return VS_BACKING_OK;
 }
 
@@ -39,7 +41,7 @@ static int room(void *context, uint64_t *bytes)
     return VS_BACKING_OK;
 }
 
-static int map(void *context, uint64_t address, uint64_t handle)
+static int map(void *context, uint64_t address, uint64_t size, uint64_t handle)
 {
     struct vs_backing_count *c = context;
     c->calls++;

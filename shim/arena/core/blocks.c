@@ -128,42 +128,61 @@ bool vs_arena_find(struct vs_arena *a, uint64_t address, struct vs_arena_block *
     return found;
 }
 
-/* ---- the chunks that a block lies on, for its export to other processes ---- */
+/* ---- what a block lies on, for its export to other processes ---- */
 
-/* The chunks of a block in an alias mapping, from its FIRST on. */
-static void copy_alias(const struct vs_arena *a, const struct alias *v, uint32_t first, uint32_t count,
-                       uint64_t *handles)
-{
-    for (const struct run *r = v->run; count; first -= first < r->count ? first : r->count, r++)
-        for (uint32_t i = first; i < r->count && count; i++, count--)
-            *handles++ = a->handle[r->first + i];
-}
+struct listing {
+    uint64_t *handles;
+    uint32_t first, most;
+    bool ended;
+    struct vs_arena_ground ground;
+};
 
-static uint32_t copy(const struct vs_arena *a, const struct extent *t, uint32_t first, uint64_t *handles,
-                     uint32_t most)
+static void list(const struct vs_arena *a, struct run chunks, struct listing *l)
 {
-    uint32_t slot = slot_of(a, t->at), count = slot_of(a, t->at + t->requested - 1) - slot + 1;
-    uint32_t wanted = first >= count ? 0 : count - first < most ? count - first : most;
-    if (t->state == EXTENT_ALIAS)
-        copy_alias(a, &a->alias[t->alias], first, wanted, handles);
-    else
-        for (uint32_t i = 0; i < wanted; i++)
-            handles[i] = a->handle[slot + first + i];
-    return count;
-}
-
-uint32_t vs_arena_chunks(struct vs_arena *a, uint64_t address, uint32_t first, uint64_t *handles,
-                         uint32_t most, uint64_t *offset)
-{
-    uint32_t count = 0;
-    if (!vs_enter(a))
-        return 0;
-    uint32_t extent = a->gate.closed ? NIL : vs_live_at(a, address);
-    if (extent != NIL && !a->extent[extent].has_left && a->extent[extent].requested) {
-        const struct extent *t = &a->extent[extent];
-        count = copy(a, t, first, handles, most);
-        *offset = t->at & (chunk_bytes(a) - 1);
+    struct vs_arena_ground *on = &l->ground;
+    for (uint32_t g = chunks.first, n; g < chunks.first + chunks.count; g += n) {
+        n = vs_group(a, g).count;
+        on->bytes += place_of(a, n);
+        if (on->handles++ < l->first)
+            continue;
+        on->each = on->given ? on->each : place_of(a, n);
+        l->ended = l->ended || on->given == l->most || on->each != place_of(a, n);
+        if (!l->ended)
+            l->handles[on->given++] = a->handle[g];
     }
+}
+
+/* Chunks in alias mappings share no handle. */
+static void list_alias(const struct vs_arena *a, const struct alias *v, uint32_t count, struct listing *l)
+{
+    for (const struct run *r = v->run; count; r++) {
+        uint32_t n = r->count < count ? r->count : count;
+        list(a, (struct run){r->first, n}, l);
+        count -= n;
+    }
+}
+
+static void list_block(const struct vs_arena *a, const struct extent *t, struct listing *l)
+{
+    uint32_t slot = slot_of(a, t->at), last = slot_of(a, t->at + t->requested - 1);
+    if (t->state == EXTENT_ALIAS) {
+        list_alias(a, &a->alias[t->alias], last - slot + 1, l);
+        return;
+    }
+    struct run bottom = vs_group(a, slot), top = vs_group(a, last);
+    list(a, (struct run){bottom.first, top.first + top.count - bottom.first}, l);
+    l->ground.offset = t->at - place_of(a, bottom.first);
+}
+
+struct vs_arena_ground vs_arena_handles(struct vs_arena *a, uint64_t address, uint32_t first,
+                                        uint64_t *handles, uint32_t most)
+{
+    struct listing l = {.handles = handles, .first = first, .most = most};
+    if (!vs_enter(a))
+        return l.ground;
+    uint32_t extent = a->gate.closed ? NIL : vs_live_at(a, address);
+    if (extent != NIL && !a->extent[extent].has_left && a->extent[extent].requested)
+        list_block(a, &a->extent[extent], &l);
     vs_leave(a);
-    return count;
+    return l.ground;
 }

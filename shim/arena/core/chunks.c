@@ -87,13 +87,36 @@ static uint32_t idle_end(const struct vs_arena *a, uint32_t chunk, uint32_t most
     return chunk;
 }
 
-struct run vs_chunks_next_idle(struct vs_arena *a, uint32_t chunk, uint32_t most)
+static struct run next_run(struct vs_arena *a, uint32_t chunk, uint32_t most)
 {
     bool all = chunk <= a->first_idle;
     uint32_t first = next_idle(a, all ? a->first_idle : chunk);
     if (all)
         a->first_idle = first;
     return (struct run){first, first == NIL ? 0 : idle_end(a, first, most) - first};
+}
+
+/* The first of the idle chunks that are in groups all of which is, or that are not, WHOLE, and those up to
+ * END that follow. */
+static uint32_t skip(const struct vs_arena *a, uint32_t chunk, uint32_t end, bool whole)
+{
+    while (chunk < end && vs_group_idle(a, vs_group(a, chunk)) == whole) {
+        struct run group = vs_group(a, chunk);
+        chunk = group.first + group.count;
+    }
+    return chunk < end ? chunk : end;
+}
+
+struct run vs_chunks_next_idle(struct vs_arena *a, uint32_t chunk, uint32_t most)
+{
+    struct run r;
+    while ((r = next_run(a, chunk, most)).count && a->grouped) {
+        uint32_t end = r.first + r.count, first = skip(a, r.first, end, false);
+        if (first < end)
+            return (struct run){first, skip(a, first, end, true) - first};
+        chunk = end;
+    }
+    return r;
 }
 
 uint32_t vs_chunks_alike(const struct vs_arena *a, struct run run)

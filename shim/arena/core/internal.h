@@ -7,6 +7,7 @@
  *      part            does                                                         files
  *      order           says which free is complete for which queue                  order.c
  *      free extents    finds free extents by size                                   free_extents.c
+ *      handles         makes, maps and releases the physical memory of chunks       handles.c
  *      chunks          says which are idle, who used them last, which aliases map   chunks.c, atoms.c,
  *                      them                                                         alias_classes.c
  *      extents         cuts and joins what lies in a window                         extents.c
@@ -15,7 +16,7 @@
  *      frees           carries frees out, at once or once others are done           deferred.c
  *      waiting         waits for streams and the device                             waiting.c
  *      supply          creates chunks and gives them back, makes alias mappings     supply.c, trim.c,
- *                                                                                   alias_build.c
+ *                                                                                   split.c, alias_build.c
  *      away            sends chunks away and fetches them, says which can be        sending.c, away.c
  *      parking         gives others the chunks of blocks that left, and takes them  park.c, replace.c
  *                      back
@@ -64,6 +65,22 @@ void vs_extent_list(struct vs_arena *a,
 void vs_extent_change(struct vs_arena *a, uint32_t slot, uint32_t count, enum extent_state state,
                       uint32_t queue);
 
+/* ---- handles.c ---- */
+
+struct run vs_group(const struct vs_arena *a, uint32_t chunk); /* alone: of one */
+bool vs_group_idle(const struct vs_arena *a, struct run group);
+int vs_handle_create(struct vs_arena *a, struct run group); /* the chunks have one handle */
+void vs_handle_enter(struct vs_arena *a, struct run group, uint64_t handle);
+uint64_t vs_handle_leave(struct vs_arena *a, struct run group);
+/* Of chunks that are mapped nowhere, whole groups.  How many are released: what cannot be is counted as lost.
+ */
+uint64_t vs_handles_release(struct vs_arena *a, struct run chunks);
+/* Maps chunks, whole groups, *DONE bytes behind PLACE, and adds to *DONE what is mapped. */
+int vs_handles_map(struct vs_arena *a, uint64_t place, struct run chunks, uint64_t *done);
+/* Gives access to the *DONE bytes from PLACE on.  After an error, also if STATUS is one already, they are
+ * unmapped; *DONE: what could not be. */
+int vs_handles_mapped(struct vs_arena *a, uint64_t place, int status, uint64_t *done);
+
 /* ---- chunks.c ---- */
 
 void vs_chunks_claim(struct vs_arena *a, uint32_t first, uint32_t end);
@@ -75,8 +92,8 @@ void vs_chunks_joined(struct vs_arena *a, const struct extent *free_extent, uint
 bool vs_chunk_complete(const struct vs_arena *a, uint32_t chunk);
 /* CHUNK is idle from now on, and maybe some behind it. */
 void vs_chunks_idle_from(struct vs_arena *a, uint32_t chunk);
-/* The first idle ones at or after CHUNK, in order of their places, that lie side by side in one heap: MOST at
- * most, at least one.  None: the count is 0. */
+/* The first idle ones at or after CHUNK, in order of their places, that lie side by side in one heap and
+ * share no handle with one in use: MOST at most, at least one.  None: the count is 0. */
 struct run vs_chunks_next_idle(struct vs_arena *a, uint32_t chunk, uint32_t most);
 /* How many of the idle chunks, from the first on, were used last as the first was. */
 uint32_t vs_chunks_alike(const struct vs_arena *a, struct run run);
@@ -206,20 +223,31 @@ uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t queue,
 /* A free extent of SIZE bytes that QUEUE may use; TAIL: together with the one at the top of the heap. */
 int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size, bool tail);
 int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count); /* COUNT idle chunks */
-int vs_supply_window(struct vs_arena *a, uint32_t heap);               /* its addresses */
+int vs_supply_again(struct vs_arena *a, struct run chunks); /* those that have just been given back */
+int vs_supply_window(struct vs_arena *a, uint32_t heap);    /* its addresses */
 /* False: the driver says that COUNT chunks, with HEADROOM bytes left, are more than it has. */
 bool vs_supply_has_room(const struct vs_arena *a, uint32_t count, uint64_t headroom);
 /* Keeps free chunks out of use, as a block that nobody frees: they are not mapped, or cannot be again. */
 void vs_supply_shut_off(struct vs_arena *a, uint32_t slot, uint32_t count);
+/* What is mapped there is not what should be: the parked blocks that lie there stay so for good. */
+void vs_supply_give_up(struct vs_arena *a, uint64_t place, uint32_t count);
+/* Nothing is mapped where the chunk, which is idle, has its primary mapping. */
+void vs_supply_lose_home(struct vs_arena *a, uint32_t chunk);
 /* Counts so many chunks and mappings of chunks as new. */
 void vs_supply_count(struct vs_arena *a, uint64_t count, uint64_t mappings);
 /* Gives back idle chunks whose work is done until at most KEEP are idle. */
 void vs_supply_give_back(struct vs_arena *a, uint64_t keep);
+bool vs_trim_group(struct vs_arena *a, struct run group); /* gives it back; false: it cannot be */
 /* Removes the chunks of QUEUE from all alias mappings; NOT_READY where one is in use. */
 int vs_trim_aliases(struct vs_arena *a, uint32_t queue);
 
 void vs_surplus_begin(struct vs_arena *a);
 void vs_surplus_look(struct vs_arena *a); /* every now and then, after a free */
+
+/* Each of the chunks, which are idle, has a handle of its own from now on.  NOT_COMPLETE: the work of their
+ * group is not done.  After an error all is as it was, or chunks were given back. */
+#define NOT_COMPLETE (-2)
+int vs_split(struct vs_arena *a, struct run chunks);
 
 /* ---- sending.c, away.c ---- */
 

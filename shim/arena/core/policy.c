@@ -174,7 +174,9 @@ static int serve_large(struct vs_arena *a, uint32_t queue, uint64_t size, enum e
     int status = from_idle(a, queue, size, only_ready, extent);
     if (status == VS_BACKING_NOT_READY && !only_ready) /* no wait can be made just now */
         status = from_idle(a, queue, size, true, extent);
-    return status;
+    if (status != NOT_COMPLETE)
+        return status;
+    return effort < SYNCHRONIZED ? NOT_SYNCHRONIZED : grow(a, heap_for(a, queue, false), queue, size, extent);
 }
 
 /* ---- all requests ---- */

@@ -185,27 +185,12 @@ static int unmap(struct vs_arena *a, uint64_t place, uint32_t count)
 /* COUNT chunks from FIRST on, side by side from PLACE on. */
 static int map(struct vs_arena *a, uint64_t place, uint32_t first, uint32_t count)
 {
-    const struct vs_backing *b = &a->backing;
-    uint64_t address = address_of(a, place), done = 0;
-    int status = 0;
-    for (uint32_t i = 0; i < count && status == 0; i++) {
-        status = b->map(b->context, address + done, a->handle[first + i]);
-        done += status == 0 ? chunk_bytes(a) : 0;
-    }
-    if (status == 0)
-        status = b->access(b->context, address, done, a->peers);
-    if (status != 0 && done && b->unmap(b->context, address, done) != 0)
+    uint64_t done = 0;
+    int status = vs_handles_map(a, place, (struct run){first, count}, &done);
+    status = vs_handles_mapped(a, place, status, &done);
+    if (status != 0 && done)
         a->stats.lost += count;
     return status;
-}
-
-/* What is mapped there is not what should be: the blocks that lie there stay parked for good. */
-static void give_up(struct vs_arena *a, uint64_t place, uint32_t count)
-{
-    uint64_t end = place + place_of(a, count);
-    for (uint32_t i = vs_extent_at(a, place); i != NIL && a->extent[i].at < end; i = a->extent[i].next)
-        a->extent[i].is_broken = true;
-    a->stats.lost += count;
 }
 
 /* Other chunks are mapped at PLACE; after an error those that were. */
@@ -216,19 +201,8 @@ static int map_others(struct vs_arena *a, uint64_t place, const struct change *c
         return status;
     status = map(a, place, c->to, c->count);
     if (status != 0 && map(a, place, c->from, c->count) != 0)
-        give_up(a, place, c->count);
+        vs_supply_give_up(a, place, c->count);
     return status;
-}
-
-/* Nothing is mapped where the chunks that were to come have their primary mappings. */
-static void lose_home(struct vs_arena *a, const struct change *c)
-{
-    if (is_parked_at_home(a, c->to)) {
-        give_up(a, place_of(a, c->to), c->count);
-        return;
-    }
-    vs_extent_change(a, c->to, c->count, EXTENT_FREE, VS_ARENA_ANY); /* hidden or not */
-    vs_supply_shut_off(a, c->to, c->count);
 }
 
 /* The chunks that come are mapped at their own place no more, and those that go are. */
@@ -242,10 +216,11 @@ static int map_at_home(struct vs_arena *a, const struct change *c)
     if (status == 0) {
         status = map(a, home, c->from, c->count);
         if (status != 0 && (unmap(a, place, c->count) != 0 || map(a, place, c->from, c->count) != 0))
-            give_up(a, place, c->count);
+            vs_supply_give_up(a, place, c->count);
     }
     if (status != 0 && map(a, home, c->to, c->count) != 0)
-        lose_home(a, c);
+        for (uint32_t i = 0; i < c->count; i++)
+            vs_supply_lose_home(a, c->to + i);
     return status;
 }
 
@@ -370,6 +345,9 @@ static int replace(struct vs_arena *a, uint32_t extent, struct run slots, struct
     /* who is alive in a chunk has waited for all that used it before, through whatever mapping */
     if (!are_complete(a, m.chunk, come.count) || (in_heap && !are_complete(a, come.first, come.count)))
         return VS_BACKING_NOT_READY;
+    status = vs_split(a, come);
+    if (status != 0)
+        return status == NOT_COMPLETE ? VS_BACKING_NOT_READY : status;
     struct change c = {m.chunk, come.first, come.count, in_heap};
     status = in_heap ? exchange(a, &c) : have_others(a, extent, m.place, &c);
     a->stats.replaced += status == 0 ? c.count : 0;

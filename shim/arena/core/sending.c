@@ -131,18 +131,12 @@ static int unmap(struct vs_arena *a, uint32_t from, uint32_t to)
 
 static int map(struct vs_arena *a, uint32_t from, uint32_t to)
 {
-    const struct vs_backing *b = &a->backing;
-    uint64_t address = address_of(a, a->mapping[from].place), done = 0;
+    uint64_t place = a->mapping[from].place, done = 0;
     int status = 0;
     for (const struct mapping *m = a->mapping + from; m < a->mapping + to && status == 0; m++)
-        for (uint32_t i = 0; i < m->count && status == 0; i++) {
-            status = b->map(b->context, address + done, a->handle[m->chunk + i]);
-            done += status == 0 ? chunk_bytes(a) : 0;
-        }
-    if (status == 0)
-        status = b->access(b->context, address, done, a->peers);
-    if (status != 0 && done && b->unmap(b->context, address, done) != 0)
-        a->stats.lost += done >> a->shift;
+        status = vs_handles_map(a, place, (struct run){m->chunk, m->count}, &done);
+    status = vs_handles_mapped(a, place, status, &done);
+    a->stats.lost += status != 0 ? done >> a->shift : 0;
     return status;
 }
 
@@ -173,12 +167,24 @@ static int all_or_none(struct vs_arena *a, part *perform, part *undo)
 /* Of the first MOST chunks that the first COUNT mappings of the list have. */
 static void release(struct vs_arena *a, uint32_t count, uint64_t most)
 {
-    for (const struct mapping *m = a->mapping; m < a->mapping + count; m++)
-        for (uint32_t g = m->chunk; g < m->chunk + m->count && most; g++, most--)
-            if (a->backing.release(a->backing.context, a->handle[g]) == 0)
-                a->stats.released++;
-            else
-                a->stats.lost++;
+    for (const struct mapping *m = a->mapping; m < a->mapping + count && most; m++) {
+        uint32_t some = m->count < most ? m->count : (uint32_t)most;
+        a->stats.released += vs_handles_release(a, (struct run){m->chunk, some});
+        most -= some;
+    }
+}
+
+/* Those of the chunks from CHUNK to END, all of which are away, that come as a group.  It lies in one block,
+ * so that all of it is idle once that is freed. */
+static struct run next_group(const struct vs_arena *a, uint32_t chunk, uint32_t end)
+{
+    const struct extent *t = &a->extent[vs_extent_at(a, place_of(a, chunk))];
+    uint32_t whole = slot_of(a, t->at + t->size);
+    end = whole < end ? whole : end;
+    uint32_t most = a->config.single ? 1 : GROUP;
+    end = chunk + most < end ? chunk + most : end;
+    end = chunk < end ? vs_atoms_next(a, chunk, end) : end;
+    return (struct run){chunk, chunk < end ? end - chunk : 1};
 }
 
 static int create(struct vs_arena *a, uint32_t count)
@@ -186,9 +192,11 @@ static int create(struct vs_arena *a, uint32_t count)
     uint64_t made = 0;
     int status = 0;
     for (const struct mapping *m = a->mapping; m < a->mapping + count && status == 0; m++)
-        for (uint32_t g = m->chunk; g < m->chunk + m->count && status == 0; g++) {
-            status = a->backing.create(a->backing.context, &a->handle[g]);
-            made += status == 0;
+        for (uint32_t g = m->chunk, end = g + m->count; g < end && status == 0;) {
+            struct run group = next_group(a, g, end);
+            status = vs_handle_create(a, group);
+            made += status == 0 ? group.count : 0;
+            g += group.count;
         }
     a->stats.created += made;
     if (status != 0)

@@ -53,7 +53,9 @@ int vs_meta_fit(struct vs_meta *m, void **array, uint32_t *capacity, size_t elem
 #define HEAPS   (SHARED + 2)
 #define ALIASES HEAPS /* the window of alias mappings */
 #define EVENTS  32
-#define LEVELS  5 /* of the trees of bits: 64 to the power of it slots */
+#define GROUP                                                                                                \
+    4 /* chunks in a group at most: with 8 MiB a call, copies over the link are what takes the time */
+#define LEVELS 5 /* of the trees of bits: 64 to the power of it slots */
 
 enum extent_state {
     EXTENT_USED = 1, /* a block, also while its free is deferred */
@@ -259,9 +261,9 @@ struct vs_arena {
     uint32_t *users;     /* bits of the queues of the last uses, which may not be complete */
     uint64_t *seq;       /* of the free that ended them */
     uint32_t *atom_of;
-    uint64_t *aliased; /* bits */
-    uint32_t *watch;   /* the first of the alias mappings that watch it, + 1 */
-    uint64_t *handle;
+    uint64_t *aliased;   /* bits */
+    uint32_t *watch;     /* the first of the alias mappings that watch it, + 1 */
+    uint64_t *handle;    /* 0: none.  Neighbours with the same are a group (handles.c) */
     uint64_t *away;      /* bits */
     uint64_t *parked;    /* bits: nothing lies where it has its primary mapping but parked blocks */
     uint16_t *parked_by; /* parked blocks that have it through alias mappings */
@@ -299,6 +301,7 @@ struct vs_arena {
 
     uint64_t seq_now;
     uint64_t idle;        /* chunks; atomic */
+    uint32_t grouped;     /* chunks that share a handle */
     uint64_t parked_live; /* of stats.allocated, in chunks that are parked */
     struct surplus surplus;
     struct vs_arena_stats stats;
@@ -359,6 +362,12 @@ static inline void hide(struct vs_arena *a, uint32_t chunk, bool hidden)
 static inline uint64_t live_here(const struct vs_arena *a)
 {
     return a->stats.allocated - a->parked_live;
+}
+
+/* Whether the chunk has the handle of the one before it. */
+static inline bool shares_handle(const struct vs_arena *a, uint32_t chunk)
+{
+    return chunk && chunk < a->primary_slots && a->handle[chunk] && a->handle[chunk] == a->handle[chunk - 1];
 }
 
 /* Bytes of all chunks, also those that are away: their blocks live and come back, so what is decided by how

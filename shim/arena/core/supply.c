@@ -66,37 +66,29 @@ void vs_arena_headroom(struct vs_arena *a, uint64_t bytes)
     vs_leave(a);
 }
 
-/* Undoes a creation that failed.  Returns how many chunks stay mapped: all of them, if unmapping fails. */
-static uint32_t uncreate(struct vs_arena *a, uint32_t slot, uint32_t mapped, uint32_t created)
+/* Undoes a creation that failed, but for the MAPPED bytes.  Returns how many chunks they are. */
+static uint32_t uncreate(struct vs_arena *a, uint32_t slot, uint64_t mapped, uint32_t created)
 {
-    const struct vs_backing *b = &a->backing;
-    uint32_t stay = 0;
-    if (mapped && b->unmap(b->context, address_of(a, place_of(a, slot)), place_of(a, mapped)) != 0)
-        stay = mapped;
-    for (uint32_t i = stay; i < created; i++)
-        if (b->release(b->context, a->handle[slot + i]) != 0)
-            a->stats.lost++;
+    uint32_t stay = slot_of(a, mapped);
+    vs_handles_release(a, (struct run){slot + stay, created - stay});
     return stay;
 }
 
 /* After an error *STUCK says how many chunks were created and can neither be used nor given back. */
 static int create(struct vs_arena *a, uint32_t slot, uint32_t count, uint32_t *stuck)
 {
-    const struct vs_backing *b = &a->backing;
-    uint64_t address = address_of(a, place_of(a, slot));
-    for (uint32_t i = 0; i < count; i++) {
-        int status = b->create(b->context, &a->handle[slot + i]);
-        bool created = status == 0;
-        if (created)
-            status = b->map(b->context, address + place_of(a, i), a->handle[slot + i]);
-        if (status != 0) {
-            *stuck = uncreate(a, slot, i, i + created);
-            return status;
-        }
+    uint64_t done = 0;
+    uint32_t created = 0;
+    int status = 0;
+    for (struct run one = {slot, 1}; created < count && status == 0; one.first++) {
+        status = vs_handle_create(a, one);
+        created += status == 0;
+        if (status == 0)
+            status = vs_handles_map(a, place_of(a, slot), one, &done);
     }
-    int status = b->access(b->context, address, place_of(a, count), a->peers);
+    status = vs_handles_mapped(a, place_of(a, slot), status, &done);
     if (status != 0)
-        *stuck = uncreate(a, slot, count, count);
+        *stuck = uncreate(a, slot, done, created);
     return status;
 }
 
@@ -169,6 +161,24 @@ void vs_supply_shut_off(struct vs_arena *a, uint32_t slot, uint32_t count)
     a->stats.lost += count;
 }
 
+void vs_supply_give_up(struct vs_arena *a, uint64_t place, uint32_t count)
+{
+    uint64_t end = place + place_of(a, count);
+    for (uint32_t i = vs_extent_at(a, place); i != NIL && a->extent[i].at < end; i = a->extent[i].next)
+        a->extent[i].is_broken = true;
+    a->stats.lost += count;
+}
+
+void vs_supply_lose_home(struct vs_arena *a, uint32_t chunk)
+{
+    if (is_parked_at_home(a, chunk)) {
+        vs_supply_give_up(a, place_of(a, chunk), 1);
+        return;
+    }
+    vs_extent_change(a, chunk, 1, EXTENT_FREE, VS_ARENA_ANY); /* hidden or not */
+    vs_supply_shut_off(a, chunk, 1);
+}
+
 static int supply(struct vs_arena *a, uint32_t heap, uint32_t queue, struct spot spot)
 {
     uint32_t stuck = 0;
@@ -192,6 +202,14 @@ static int supply(struct vs_arena *a, uint32_t heap, uint32_t queue, struct spot
 int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t size, bool tail)
 {
     return supply(a, heap, queue, find_spot(a, heap, queue, size, tail));
+}
+
+int vs_supply_again(struct vs_arena *a, struct run chunks)
+{
+    uint32_t heap = heap_of(a, chunks.first), end = a->heap[heap].first + a->heap[heap].top;
+    if (chunks.first > end) /* the heap ends below */
+        return VS_BACKING_OUT_OF_MEMORY;
+    return supply(a, heap, VS_ARENA_ANY, (struct spot){chunks.first, chunks.count, chunks.first < end, true});
 }
 
 int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count)

@@ -11,12 +11,18 @@
 
 static bool can_go(const struct vs_arena *a, uint32_t chunk)
 {
-    const struct extent *t;
     if (a->used[chunk] || is_parked(a, chunk) || !vs_chunk_complete(a, chunk) ||
         a->queue[primary_queue(a, chunk)].private)
         return false;
-    t = &a->extent[vs_extent_at(a, place_of(a, chunk))];
-    return t->state == EXTENT_FREE;
+    return a->extent[vs_extent_at(a, place_of(a, chunk))].state == EXTENT_FREE;
+}
+
+static bool can_all_go(const struct vs_arena *a, struct run group)
+{
+    bool can = true;
+    for (uint32_t g = group.first; can && g < group.first + group.count; g++)
+        can = can_go(a, g);
+    return can;
 }
 
 static bool is_aliased(const struct vs_arena *a, uint32_t chunk)
@@ -62,11 +68,7 @@ static int unmap_chunks(struct vs_arena *a, uint32_t first, uint32_t count)
     int status = b->unmap(b->context, address_of(a, place_of(a, first)), place_of(a, count));
     if (status != 0)
         return status;
-    for (uint32_t g = first; g < first + count; g++)
-        if (b->release(b->context, a->handle[g]) == 0)
-            s->released++;
-        else
-            s->lost++;
+    s->released += vs_handles_release(a, (struct run){first, count});
     memset(a->used + first, ABSENT, count);
     vs_idle_changed(a, -(uint64_t)count);
     s->unmapped += count;
@@ -77,18 +79,31 @@ static int unmap_chunks(struct vs_arena *a, uint32_t first, uint32_t count)
     return 0;
 }
 
-/* One heap, from its top down. */
+/* Whether it can go, and is in no alias mapping; UNALIASED: any more. */
+static bool goes(struct vs_arena *a, struct run group, bool unaliased)
+{
+    return can_all_go(a, group) &&
+           (!is_aliased(a, group.first) || (unaliased && unalias(a, group.first) == 0));
+}
+
+bool vs_trim_group(struct vs_arena *a, struct run group)
+{
+    return can_all_go(a, group) && unmap_chunks(a, group.first, group.count) == 0;
+}
+
+/* One heap, from its top down.  A group goes whole, or not. */
 static void trim_heap(struct vs_arena *a, uint32_t heap, uint64_t keep)
 {
     const struct heap *h = &a->heap[heap];
     uint32_t slot = h->first + h->top;
     while (slot > h->first && a->idle > keep) {
-        uint32_t end = slot--;
-        if (!can_go(a, slot) || (is_aliased(a, slot) && unalias(a, slot) != 0))
+        uint32_t end = slot;
+        struct run group = vs_group(a, slot - 1);
+        slot = group.first;
+        if (!goes(a, group, true))
             continue;
-        while (slot > h->first && a->idle - (end - slot) > keep && can_go(a, slot - 1) &&
-               !is_aliased(a, slot - 1))
-            slot--;
+        while (slot > h->first && a->idle - (end - slot) > keep && goes(a, vs_group(a, slot - 1), false))
+            slot = vs_group(a, slot - 1).first;
         if (unmap_chunks(a, slot, end - slot) != 0)
             return;
     }

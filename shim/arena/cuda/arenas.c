@@ -51,7 +51,8 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     struct vs_arena *arena;
     struct vs_arena_config config = {.trim_above = vs_options.arena_keep,
                                      .plain = !vs_options.arena_views,
-                                     .no_stream_waits = !vs_options.arena_waits};
+                                     .no_stream_waits = !vs_options.arena_waits,
+                                     .single = *vs_options.park || *vs_options.spill};
     size_t total = 0, left;
     if (!fill_calls(&s->cuda.call) || vs_drv_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         return CUDA_ERROR_NOT_SUPPORTED;

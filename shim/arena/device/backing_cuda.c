@@ -104,7 +104,7 @@ static void unreserve(void *context, uint64_t address, uint64_t size)
     leave(b, &s);
 }
 
-static int create(void *context, uint64_t *handle)
+static int create(void *context, uint64_t size, uint64_t *handle)
 {
     struct vs_backing_cuda *b = context;
     CUmemGenericAllocationHandle made = 0;
@@ -113,10 +113,10 @@ static int create(void *context, uint64_t *handle)
     uint64_t since = b->now();
     CUresult status = enter(b, &s);
     if (status == CUDA_SUCCESS)
-        status = b->call.cuMemCreate(&made, b->chunk, &b->prop, 0);
+        status = b->call.cuMemCreate(&made, size, &b->prop, 0);
     leave(b, &s);
     *handle = made;
-    b->made += status == CUDA_SUCCESS;
+    b->made += status == CUDA_SUCCESS ? size / b->chunk : 0;
     took(b, since);
     return (int)status;
 }
@@ -147,11 +147,11 @@ static int room(void *context, uint64_t *bytes)
     return (int)status;
 }
 
-static int map(void *context, uint64_t address, uint64_t handle)
+static int map(void *context, uint64_t address, uint64_t size, uint64_t handle)
 {
     struct vs_backing_cuda *b = context;
     one_more(&b->memory_calls);
-    AROUND(b, b->call.cuMemMap(address, b->chunk, 0, handle, 0));
+    AROUND(b, b->call.cuMemMap(address, size, 0, handle, 0));
 }
 
 static CUmemAccessDesc access_from(int device)

@@ -2,7 +2,7 @@
  * exports.c - cuIpcGetMemHandle for blocks of an arena: the exporter's half (imports.c is the other).
  *
  * The driver makes such handles for memory of its own only.  Ours names this process and the block, and who
- * opens it asks for the descriptors of the chunks that the block lies on (passing.h), maps them side by side
+ * opens it asks for the descriptors of what the block lies on (passing.h), maps them side by side
  * and has the same bytes.  It is the key, too: all that names a block is random, so nobody opens one whose
  * handle he was not given.
  */
@@ -119,7 +119,7 @@ void vs_exports_arena_ends(struct vs_served *s)
 
 /* ---- giving descriptors ---- */
 
-/* Makes descriptors of the chunks, one after the other.  An error counts only if no descriptor was made
+/* Makes descriptors of the handles, one after the other.  An error counts only if no descriptor was made
  * before it. */
 static CUresult describe(const struct vs_served *s, const uint64_t *handles, uint32_t count, int *files,
                          uint32_t *made)
@@ -147,12 +147,13 @@ static void give_chunks(const struct shared *e, struct vs_arena *arena, const st
                         struct vs_passing_answer *answer, int *files)
 {
     uint64_t handles[VS_PASSING_FILES];
-    answer->pieces = vs_arena_chunks(arena, e->address, ask->first, handles, ask->most, &answer->offset);
-    answer->piece_bytes = e->of->cuda.chunk;
-    uint32_t left = answer->pieces > ask->first ? answer->pieces - ask->first : 0;
-    if (answer->pieces)
-        answer->status =
-            (int)describe(e->of, handles, left < ask->most ? left : ask->most, files, &answer->files);
+    struct vs_arena_ground on = vs_arena_handles(arena, e->address, ask->first, handles, ask->most);
+    answer->pieces = on.handles;
+    answer->piece_bytes = on.each;
+    answer->bytes = on.bytes;
+    answer->offset = on.offset;
+    if (on.handles)
+        answer->status = (int)describe(e->of, handles, on.given, files, &answer->files);
 }
 
 static void take_away(struct vs_passing_answer *answer, const int *files)
@@ -185,7 +186,8 @@ static void give(const struct vs_passing_request *ask, struct vs_passing_answer 
  * The contract is CUDA's: the handle is of the whole allocation whatever address of it was given, and freeing
  * exported memory while others have it open is undefined.  Here these go on seeing the chunks, which may by
  * then be another block's.  As with the driver's own handles, others of the same chunk (2 MiB) are exposed to
- * who opens one: who must not show them allocates multiples of it. */
+ * who opens one, and after a resume those of the same group (8 MiB): who must not show them allocates
+ * multiples of it. */
 
 static CUresult make_handle(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
                             CUipcMemHandle *handle)

@@ -151,7 +151,7 @@ static CUresult map_file(const struct import *i, int file, uint64_t bytes, uint6
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop;
     CUresult status = CUDA_ERROR_INVALID_HANDLE; /* where the other says one thing and then another */
-    if (bytes <= i->bytes - *mapped)
+    if (bytes && bytes <= i->bytes - *mapped)
         status = vs_drv_cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)file,
                                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     close(file);
@@ -180,9 +180,8 @@ static CUresult map_files(const struct import *i, const struct vs_passing_answer
 /* The first answer says how much there is. */
 static CUresult reserve(struct import *i, const struct vs_passing_answer *a)
 {
-    uint64_t whole;
-    if (__builtin_mul_overflow(a->piece_bytes, (uint64_t)a->pieces, &whole) || a->offset > whole ||
-        !i->size || i->size > whole - a->offset)
+    uint64_t whole = a->bytes;
+    if (a->offset > whole || !i->size || i->size > whole - a->offset)
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult status = vs_drv_cuMemAddressReserve(&i->pages, whole, 0, 0, 0);
     if (status != CUDA_SUCCESS)
@@ -241,6 +240,8 @@ static CUresult import_pieces(struct import *i, const struct vs_ipc_ticket *t, i
             for (uint32_t f = 0; f < answer.files; f++)
                 close(files[f]);
     }
+    if (status == CUDA_SUCCESS && *mapped != i->bytes)
+        status = CUDA_ERROR_INVALID_HANDLE;
     return status == CUDA_SUCCESS ? allow_both(i, home) : status;
 }
 

@@ -32,12 +32,13 @@ struct vs_passing_request {
 };
 
 struct vs_passing_answer {
-    int32_t status;  /* 0, or the giver's error: then there are no descriptors */
-    uint32_t files;  /* descriptors that come along */
-    uint32_t pieces; /* of the whole */
-    uint32_t again;  /* not 0: they could not be sent, for now; vs_passing_request asks anew */
-    uint64_t piece_bytes;
-    uint64_t offset; /* where in the first piece it begins */
+    int32_t status;       /* 0, or the giver's error: then there are no descriptors */
+    uint32_t files;       /* descriptors that come along */
+    uint32_t pieces;      /* of the whole */
+    uint32_t again;       /* not 0: they could not be sent, for now; vs_passing_request asks anew */
+    uint64_t piece_bytes; /* of each that comes along */
+    uint64_t bytes;       /* of all pieces */
+    uint64_t offset;      /* where in them it begins */
 };
 
 /* Answers ASK with descriptors in FILES, which are closed when they are sent. */

@@ -22,7 +22,7 @@ bool vs_imports_opened(CUdeviceptr address, struct vs_arena_block *block);
 
 /* ---- what stands in a CUipcMemHandle that names memory of an arena ---- */
 
-#define VS_IPC_MAGIC "vsarena2"
+#define VS_IPC_MAGIC "vsarena3"
 
 /* The handle is the key, as the driver's own are: who has it may open the block, and nobody else may. */
 struct vs_ipc_ticket {

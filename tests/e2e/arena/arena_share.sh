@@ -10,9 +10,9 @@ arena=(LD_PRELOAD="$shim" VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_JOURNAL_DIR="$run"
 # shellcheck disable=SC2034 # by its name
 shim_alone=(LD_PRELOAD="$shim" VRAMSCOPE_JOURNAL_DIR="$run" VRAMSCOPE_OUTPUT="$run/%p.db")
 
-begin_exporter() { # ENV...: starts one, and waits for its handles
+begin_exporter() { # ENV...: starts one, and waits for its handles; $how: what it does besides
     rm -f "$file"
-    coproc exporter { exec env "$@" "$program" export "$file" 2>>"$run/err"; }
+    coproc exporter { exec env "$@" "$program" export "$file" ${how:+"$how"} 2>>"$run/err"; }
     pid=$!
     for _ in $(seq 100); do [ -f "$file" ] || sleep 0.05; done
     [ -f "$file" ] || fail "the exporter wrote no handles"
@@ -67,6 +67,10 @@ for who in arena shim_alone; do
     begin_exporter "${arena[@]}"
     opened 'wrong words: 0' words "${with[@]}"
     [ "$(order check)" = 'wrong words: 0' ] || fail "$who: the exporter does not see the opener's words"
+    end_exporter
+    how=resumed begin_exporter "${arena[@]}" # what came back lies on other handles
+    opened 'wrong words: 0' words "${with[@]}"
+    [ "$(order check)" = 'wrong words: 0' ] || fail "$who: the exporter that was away does not see the opener's words"
     order free
     opened 'opening gives 400' status "${with[@]}"
     order again # at the same address, but another block
@@ -98,7 +102,7 @@ far offset: 400
 small: 400
 larger later: 400
 more later: 400
-fewer later: 1
+fewer later: 400
 empty pieces: 400
 not memory: 1
 files lack: 205

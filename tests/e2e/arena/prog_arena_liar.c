@@ -36,14 +36,14 @@ struct reply {
     uint64_t proof;
     int32_t status;
     uint32_t files, pieces, unused;
-    uint64_t piece_bytes, offset;
+    uint64_t piece_bytes, bytes, offset;
 };
 
 enum lie {
     NONE,
     NO_FILES,
     NO_PIECES,
-    HUGE_PIECES, /* whose product is none */
+    HUGE_PIECES, /* larger than the whole */
     FAR_OFFSET,
     SMALL,        /* less than the handle says */
     LARGER_LATER, /* the second answer's pieces */
@@ -63,7 +63,8 @@ static const char *const names[LIES] = {"none",        "no files",     "no piece
 
 static struct reply say(enum lie lie, uint32_t first)
 {
-    struct reply r = {.proof = 5, .files = 1, .pieces = PIECES, .piece_bytes = PIECE};
+    struct reply r = {
+        .proof = 5, .files = 1, .pieces = PIECES, .piece_bytes = PIECE, .bytes = PIECES * PIECE};
     if (lie == NO_FILES)
         r.files = 0;
     else if (lie == NO_PIECES)
@@ -194,7 +195,7 @@ int main(void)
     struct ticket t = {.size = PIECES * PIECE, .proof = 5, .name = 0x11a50000ull + (uint64_t)getpid()};
     pid_t liar = start_liar(t.name);
     CUdeviceptr p;
-    memcpy(t.magic, "vsarena2", sizeof t.magic);
+    memcpy(t.magic, "vsarena3", sizeof t.magic);
     t.pid = liar;
     begin();
     open_truth(&t);

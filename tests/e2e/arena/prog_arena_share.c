@@ -3,9 +3,10 @@
  * prog_arena_share - memory of one process in others, step by step, each process under what the test gives
  * it.
  *
- * `export FILE` fills blocks, writes their handles into FILE, and obeys a word a line on its standard input:
- * "free" frees the third block, "again" allocates it anew and writes its handle, "close" closes every file
- * but the standard ones, "check" says how many words the openers have left wrong, "end".
+ * `export FILE [resumed]` fills blocks, is suspended and resumed if so, writes their handles into FILE, and
+ * obeys a word a line on its standard input: "free" frees the third block, "again" allocates it anew and
+ * writes its handle, "close" closes every file but the standard ones, "check" says how many words the openers
+ * have left wrong, "end".
  *
  * `open FILE WHAT` opens them.  words: reads and writes all of it; status: says what opening the third gives;
  * forged: says what it gives with one byte changed, for each but those of the size; contexts: opens in
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "prog.h"
+#include "vramscope.h"
 
 #define BLOCKS 5
 #define GAPS   24
@@ -60,9 +62,10 @@ static void write_file(const char *file, const struct told *told)
 }
 
 /* The fourth is larger than any room that is left in one piece. */
-static void allocate(struct told *told)
+static void allocate(struct told *told, bool resumed)
 {
     CUdeviceptr gap[GAPS];
+    char why[256];
     for (unsigned i = 0; i < GAPS; i++) {
         OK(cuMemAlloc(&gap[i], 2 * MIB));
         OK(cuMemAlloc(&neighbour[i], 2 * MIB));
@@ -73,8 +76,11 @@ static void allocate(struct told *told)
     for (unsigned i = 0; i < BLOCKS; i++) {
         OK(cuMemAlloc(&block[i], sizes[i]));
         OK(cuMemsetD32(block[i], 100 + i, sizes[i] / 4));
-        OK(cuIpcGetMemHandle(&told->handle[i], block[i]));
     }
+    if (resumed)
+        CHECK(vramscope_suspend(why, sizeof why) == 0 && vramscope_resume(why, sizeof why) == 0);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        OK(cuIpcGetMemHandle(&told->handle[i], block[i]));
     OK(cuIpcGetMemHandle(&told->inside, block[BLOCKS - 1] + 70 * MIB));
 }
 
@@ -88,12 +94,12 @@ static void check(void)
     printf("wrong words: %u\n", bad);
 }
 
-static void export(const char *file)
+static void export(const char *file, bool resumed)
 {
     struct told told;
     char line[64];
     begin();
-    allocate(&told);
+    allocate(&told, resumed);
     write_file(file, &told);
     while (fgets(line, sizeof line, stdin) && strcmp(line, "end\n") != 0) {
         if (strcmp(line, "free\n") == 0) {
@@ -213,8 +219,8 @@ static int opener(const char *file, const char *what)
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "export") == 0)
-        export(argv[2]);
+    if (argc >= 3 && strcmp(argv[1], "export") == 0)
+        export(argv[2], argc == 4);
     else if (argc == 4 && strcmp(argv[1], "open") == 0)
         return opener(argv[2], argv[3]);
     else

@@ -241,6 +241,23 @@ static uint64_t parked_live(const struct vs_arena *a)
     return bytes;
 }
 
+/* A chunk has a handle where it is, and its own unless it is one of a group, which alias mappings leave
+ * alone. */
+static void check_handles(const struct vs_arena *a, const uint32_t *shown)
+{
+    uint32_t grouped = 0;
+    for (uint32_t h = 0; h < HEAPS; h++)
+        for (uint32_t g = a->heap[h].first, n; g < a->heap[h].first + a->heap[h].top; g += n) {
+            n = vs_group(a, g).count;
+            KIT_CHECK((a->handle[g] != 0) == (a->used[g] != ABSENT && !is_away(a, g)));
+            KIT_CHECK(n <= GROUP && g + n <= a->heap[h].first + a->heap[h].top);
+            for (uint32_t i = 0; i < n && n > 1; i++)
+                KIT_CHECK(!shown[g + i] && a->used[g + i] != ABSENT && !is_away(a, g + i));
+            grouped += n > 1 ? n : 0;
+        }
+    KIT_CHECK(a->grouped == grouped);
+}
+
 static inline void arena_check(struct vs_arena *a)
 {
     uint8_t *by_extent = calloc(a->primary_slots, 1);
@@ -279,6 +296,7 @@ static inline void arena_check(struct vs_arena *a)
     KIT_CHECK(held(a) == chunks * chunk_bytes(a) && vs_arena_idle(a) == idle * chunk_bytes(a) &&
               a->live_aliases == aliases);
     KIT_CHECK(a->stats.mappings + a->away_mappings == chunks + mapped);
+    check_handles(a, shown);
     check_list(a);
     check_watchers(a);
     check_searches(a);

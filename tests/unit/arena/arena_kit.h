@@ -21,6 +21,7 @@
 #define KIT_UNITS   (KIT_CHUNK / VS_ARENA_UNIT)
 #define KIT_PLACES  90000 /* chunks of addresses */
 #define KIT_HANDLES 512   /* alive at once */
+#define KIT_GROUP   4     /* chunks of a handle at most */
 #define KIT_STREAMS 40    /* number 0: the device, what queue ANY is */
 #define KIT_EVENTS  4096
 #define KIT_BASE    0x10000000000ull
@@ -50,16 +51,19 @@ struct kit {
     /* physical memory and mappings.  most_places: that can be reserved at once; 0 = any number */
     struct {
         bool alive;
+        uint32_t chunks;
         int maps;
-        struct kit_unit unit[KIT_UNITS];
+        struct kit_unit unit[KIT_GROUP][KIT_UNITS]; /* by chunk */
     } handle[KIT_HANDLES];
     struct {
         uint32_t handle; /* + 1 */
+        uint32_t chunk;  /* of the handle's */
         bool access;
         uint64_t peers;
     } place[KIT_PLACES];
     uint64_t next_place, most_places, reserved_places, chunks, capacity;
     uint64_t calls, driver_calls, aliases;
+    uint64_t longest; /* bytes that are sent or fetched at once; 0: any number */
     /* order */
     uint64_t freed;                           /* frees told so far */
     uint64_t done[KIT_STREAMS];               /* how far each stream really is */
@@ -131,19 +135,22 @@ static void kit_unreserve(void *context, uint64_t address, uint64_t size)
     k->reserved_places -= size / KIT_CHUNK;
 }
 
-static int kit_create(void *context, uint64_t *handle)
+static int kit_create(void *context, uint64_t size, uint64_t *handle)
 {
     struct kit *k = context;
     int status = kit_fault(k);
+    uint64_t chunks = size / KIT_CHUNK;
     k->driver_calls++;
-    if (status != 0 || k->chunks == k->capacity)
+    KIT_CHECK(chunks && chunks <= KIT_GROUP && size % KIT_CHUNK == 0);
+    if (status != 0 || k->chunks + chunks > k->capacity)
         return status ? status : VS_BACKING_OUT_OF_MEMORY;
     uint32_t h = 0;
     while (k->handle[h].alive || k->handle[h].maps)
         h++;
     memset(&k->handle[h], 0, sizeof k->handle[h]);
     k->handle[h].alive = true;
-    k->chunks++;
+    k->handle[h].chunks = (uint32_t)chunks;
+    k->chunks += chunks;
     *handle = h + 1;
     return 0;
 }
@@ -172,28 +179,45 @@ static int kit_release(void *context, uint64_t handle)
     if (status != 0)
         return status;
     KIT_CHECK(k->handle[handle - 1].maps == 0 || k->unmap_failed);
-    for (uint32_t u = 0; u < KIT_UNITS; u++)
-        KIT_CHECK(k->unmap_failed || !kit_in_use(k, &k->handle[handle - 1].unit[u]));
+    for (uint32_t u = 0; u < KIT_GROUP * KIT_UNITS; u++)
+        KIT_CHECK(k->unmap_failed ||
+                  !kit_in_use(k, &k->handle[handle - 1].unit[u / KIT_UNITS][u % KIT_UNITS]));
     k->handle[handle - 1].alive = false;
-    k->chunks--;
+    k->chunks -= k->handle[handle - 1].chunks;
     return 0;
 }
 
-static int kit_map(void *context, uint64_t address, uint64_t handle)
+/* All that the handle has. */
+static int kit_map(void *context, uint64_t address, uint64_t size, uint64_t handle)
 {
     struct kit *k = context;
     int status = kit_fault(k);
     k->driver_calls++;
-    uint64_t p = kit_place(address);
-    KIT_CHECK(k->handle[handle - 1].alive && p < k->next_place);
-    KIT_CHECK(!k->place[p].handle || k->unmap_failed);
-    if (status != 0 || k->place[p].handle)
+    uint64_t p = kit_place(address), chunks = k->handle[handle - 1].chunks;
+    bool taken = false;
+    KIT_CHECK(k->handle[handle - 1].alive && p + chunks <= k->next_place && size == chunks * KIT_CHUNK);
+    for (uint64_t i = 0; i < chunks; i++)
+        taken |= k->place[p + i].handle != 0;
+    KIT_CHECK(!taken || k->unmap_failed);
+    if (status != 0 || taken)
         return status ? status : KIT_ERROR;
     k->aliases += k->handle[handle - 1].maps > 0;
-    k->place[p].handle = (uint32_t)handle;
-    k->place[p].access = false;
+    for (uint32_t i = 0; i < chunks; i++) {
+        k->place[p + i].handle = (uint32_t)handle;
+        k->place[p + i].chunk = i;
+        k->place[p + i].access = false;
+    }
     k->handle[handle - 1].maps++;
     return 0;
+}
+
+/* No call is about a part of what a handle has. */
+static inline void kit_check_whole(const struct kit *k, uint64_t address, uint64_t size)
+{
+    uint64_t first = kit_place(address), last = first + size / KIT_CHUNK - 1;
+    uint32_t handle = k->place[last].handle;
+    KIT_CHECK(!k->place[first].handle || k->place[first].chunk == 0);
+    KIT_CHECK(!handle || k->place[last].chunk == k->handle[handle - 1].chunks - 1);
 }
 
 static int kit_access(void *context, uint64_t address, uint64_t size, uint64_t peers)
@@ -202,6 +226,7 @@ static int kit_access(void *context, uint64_t address, uint64_t size, uint64_t p
     int status = kit_fault(k);
     k->driver_calls++;
     KIT_CHECK(size > 0 && size % KIT_CHUNK == 0);
+    kit_check_whole(k, address, size);
     for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_CHUNK; p++) {
         KIT_CHECK(k->place[p].handle || k->unmap_failed);
         if (status == 0) {
@@ -218,13 +243,14 @@ static int kit_unmap(void *context, uint64_t address, uint64_t size)
     int status = kit_fault(k);
     k->driver_calls++;
     k->unmap_failed |= status != 0;
+    kit_check_whole(k, address, size);
     for (uint64_t p = kit_place(address); p < kit_place(address) + size / KIT_CHUNK; p++) {
         KIT_CHECK(k->place[p].handle || k->unmap_failed || k->arena->stats.lost);
         for (uint32_t u = 0; u < KIT_UNITS; u++)
             KIT_CHECK(k->moving || !kit_in_use(k, &k->used[p][u]));
         if (status != 0 || !k->place[p].handle)
             continue;
-        k->handle[k->place[p].handle - 1].maps--;
+        k->handle[k->place[p].handle - 1].maps -= k->place[p].chunk == 0;
         k->place[p].handle = 0;
     }
     return status;
@@ -374,7 +400,7 @@ static inline struct kit_unit *kit_unit(struct kit *k, uint64_t address, uint64_
     KIT_CHECK(k->place[p].handle && k->place[p].access);
     KIT_CHECK(k->place[p].peers == peers || k->faults_seen);
     KIT_CHECK(k->handle[k->place[p].handle - 1].alive);
-    return &k->handle[k->place[p].handle - 1].unit[address % KIT_CHUNK / VS_ARENA_UNIT];
+    return &k->handle[k->place[p].handle - 1].unit[k->place[p].chunk][address % KIT_CHUNK / VS_ARENA_UNIT];
 }
 
 static inline void kit_check_known(const struct kit *k, const struct kit_unit *u, uint32_t stream)
@@ -462,8 +488,8 @@ static inline void kit_end(struct kit *k)
     k->fail_percent = 0;
     kit_learn_all(k, k->freed);
     for (uint32_t h = 0; h < KIT_HANDLES; h++) /* the end does not care who owns what */
-        for (uint32_t u = 0; u < KIT_UNITS; u++)
-            k->handle[h].unit[u].owner = 0;
+        for (uint32_t u = 0; u < KIT_GROUP * KIT_UNITS; u++)
+            k->handle[h].unit[u / KIT_UNITS][u % KIT_UNITS].owner = 0;
     vs_arena_destroy(k->arena);
     KIT_CHECK(k->reserved_places == 0 && k->events == 0);
     KIT_CHECK(k->faults_seen || k->chunks == 0);

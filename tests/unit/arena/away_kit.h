@@ -39,15 +39,15 @@ static inline void kit_check_mapped(const struct kit *k)
             kit_check_slot(k, slot, vs_chunks_mapped_at(a, slot, 1).first);
         }
     for (uint32_t h = 0; h < KIT_HANDLES; h++)
-        mapped += (uint64_t)k->handle[h].maps;
+        mapped += (uint64_t)k->handle[h].maps * k->handle[h].chunks;
     KIT_CHECK(mapped == a->stats.mappings);
 }
 
 /* Of the chunk at an address, where it is mapped there. */
 static inline struct kit_unit *kit_units(struct kit *k, uint64_t address)
 {
-    uint32_t handle = k->place[kit_place(address)].handle;
-    return handle ? k->handle[handle - 1].unit : NULL;
+    uint64_t p = kit_place(address);
+    return k->place[p].handle ? k->handle[k->place[p].handle - 1].unit[k->place[p].chunk] : NULL;
 }
 
 static inline void kit_put_back(struct kit *k, uint64_t address)
@@ -123,7 +123,7 @@ static inline int kit_change_all(struct kit *k, uint64_t longest,
     int status = 0;
     for (uint32_t count; status == 0 && (count = vs_arena_all_runs(k->arena, &at, longest, runs, 3));)
         for (uint32_t i = 0; i < count && status == 0; i++) {
-            KIT_CHECK(runs[i].size <= longest || runs[i].size == KIT_CHUNK);
+            KIT_CHECK(runs[i].size <= longest || runs[i].size <= KIT_GROUP * KIT_CHUNK);
             status = how(k, runs[i]);
         }
     return status;
@@ -133,11 +133,15 @@ static inline int kit_change_all(struct kit *k, uint64_t longest,
 static inline int kit_change_block(struct kit *k, uint64_t address,
                                    int (*how)(struct kit *, struct vs_arena_run))
 {
-    struct vs_arena_run run;
+    struct vs_arena_run run = {0}, piece;
     bool can = vs_arena_block_runs(k->arena, address, &run, 1) == 1;
     for (uint64_t at = run.address; can && how == kit_send && at < run.address + run.size; at += KIT_CHUNK)
         can = !is_parked(k->arena, kit_chunk(k, at)); /* by others */
-    return can ? how(k, run) : 0;
+    int status = 0;
+    while (can && status == 0 &&
+           (piece = vs_arena_piece(k->arena, &run, k->longest ? k->longest : run.size)).size)
+        status = how(k, piece);
+    return status;
 }
 
 #endif

@@ -163,7 +163,12 @@ static int refuse_reserve(void *context, uint64_t size, uint64_t *address)
     return VS_BACKING_OUT_OF_MEMORY;
 }
 
-static int refuse_create(void *context, uint64_t *handle)
+static int refuse_create(void *context, uint64_t size, uint64_t *handle)
+{
+    return VS_BACKING_OUT_OF_MEMORY;
+}
+
+static int refuse_room(void *context, uint64_t *bytes)
 {
     return VS_BACKING_OUT_OF_MEMORY;
 }
@@ -173,7 +178,7 @@ static int refuse_handle(void *context, uint64_t handle)
     return 719;
 }
 
-static int refuse_map(void *context, uint64_t address, uint64_t handle)
+static int refuse_map(void *context, uint64_t address, uint64_t size, uint64_t handle)
 {
     return 719;
 }
@@ -222,7 +227,7 @@ TEST(a_driver_that_fails_in_everything_is_survived)
                                       refuse_range,   refuse_record,
                                       refuse_handle,  refuse_stream_wait,
                                       b.forget,       refuse_synchronize,
-                                      refuse_handle,  refuse_create};
+                                      refuse_handle,  refuse_room};
         arena->backing = refusing;
         for (uint32_t i = 0; i < 64; i++) {
             if (blocks[i])

@@ -94,10 +94,10 @@ TEST(one_thread_makes_no_system_call)
 /* ---- fork ---- */
 
 static struct vs_backing_count counts;
-static int (*count_create)(void *context, uint64_t *handle);
+static int (*count_create)(void *context, uint64_t size, uint64_t *handle);
 static struct vs_arena *arena;
 
-static void make_arena(int (*create)(void *context, uint64_t *handle))
+static void make_arena(int (*create)(void *context, uint64_t size, uint64_t *handle))
 {
     struct vs_backing b = vs_backing_of_counters(&counts, 2u << 20);
     struct vs_arena_config config = {.capacity = 1ull << 30};
@@ -150,10 +150,10 @@ TEST(a_child_does_not_wait_for_a_thread_that_it_does_not_have)
 
 static pid_t forked;
 
-static int create_and_fork(void *context, uint64_t *handle)
+static int create_and_fork(void *context, uint64_t size, uint64_t *handle)
 {
     forked = fork();
-    return count_create(context, handle);
+    return count_create(context, size, handle);
 }
 
 TEST(a_child_forked_inside_of_it_comes_out_of_it)

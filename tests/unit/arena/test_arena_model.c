@@ -279,6 +279,7 @@ static void change_block(struct trial *r, uint32_t i)
 {
     struct block *b = &r->block[i];
     uint32_t what = !r->w.sends ? 4 + rnd(r, 4) : rnd(r, r->w.parks ? 8 : 4);
+    r->kit.longest = KIT_CHUNK << rnd(r, 6);
     if (!b->left && b->live) {
         bool left = vs_arena_leave(r->kit.arena, b->address, b->requested) == 0;
         KIT_CHECK(left == !b->pinned);
@@ -488,6 +489,7 @@ static void random_runs(int percent_faults)
                                     .trim_window = 32,
                                     .keep_frees = random >> 50 & 1 ? 1 + random % 100 : 0,
                                     .no_stream_waits = (random >> 51 & 7) == 0,
+                                    .single = (random >> 54 & 3) == 0,
                                     .max_mappings = random >> 42 & 1 ? 600 : 0};
         memset((char *)&r + sizeof r.kit, 0, sizeof r - sizeof r.kit);
         r.w = draw(seed, random);

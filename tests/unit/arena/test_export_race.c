@@ -2,7 +2,7 @@
  * test_export_race.c - a block that is freed while its descriptors are being made is not given away.
  *
  * The thread that frees it meanwhile, and gets the same addresses for another block, is a stand-in that runs
- * at exactly that point: in the place of vs_arena_chunks (linked with --wrap) and of the driver's export.
+ * at exactly that point: in the place of vs_arena_handles (linked with --wrap) and of the driver's export.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static CUdeviceptr block;          /* that was exported */
 static int opened[64], open_count; /* descriptors that the driver made */
 
 /* Where another thread frees the block, and gets one of the same size. */
-static enum { NOWHERE, BEFORE_THE_CHUNKS, AT_A_DESCRIPTOR } other_thread;
+static enum { NOWHERE, BEFORE_THE_HANDLES, AT_A_DESCRIPTOR } other_thread;
 
 static void free_and_allocate(void)
 {
@@ -36,16 +36,16 @@ static void free_and_allocate(void)
     other_thread = NOWHERE;
 }
 
-uint32_t __real_vs_arena_chunks(struct vs_arena *a, uint64_t address, uint32_t first, uint64_t *handles,
-                                uint32_t most, uint64_t *offset);
-uint32_t __wrap_vs_arena_chunks(struct vs_arena *a, uint64_t address, uint32_t first, uint64_t *handles,
-                                uint32_t most, uint64_t *offset);
-uint32_t __wrap_vs_arena_chunks(struct vs_arena *a, uint64_t address, uint32_t first, uint64_t *handles,
-                                uint32_t most, uint64_t *offset)
+struct vs_arena_ground __real_vs_arena_handles(struct vs_arena *a, uint64_t address, uint32_t first,
+                                               uint64_t *handles, uint32_t most);
+struct vs_arena_ground __wrap_vs_arena_handles(struct vs_arena *a, uint64_t address, uint32_t first,
+                                               uint64_t *handles, uint32_t most);
+struct vs_arena_ground __wrap_vs_arena_handles(struct vs_arena *a, uint64_t address, uint32_t first,
+                                               uint64_t *handles, uint32_t most)
 {
-    if (other_thread == BEFORE_THE_CHUNKS)
+    if (other_thread == BEFORE_THE_HANDLES)
         free_and_allocate();
-    return __real_vs_arena_chunks(a, address, first, handles, most, offset);
+    return __real_vs_arena_handles(a, address, first, handles, most);
 }
 
 static CUresult export_handle(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
@@ -175,7 +175,7 @@ TEST(a_block_freed_after_its_look_up_is_not_given_as_the_next_one_there, begin, 
 {
     int files[VS_PASSING_FILES];
     uint64_t id = export_block();
-    other_thread = BEFORE_THE_CHUNKS;
+    other_thread = BEFORE_THE_HANDLES;
     struct vs_passing_answer answer = ask(id, files);
     assert_int_equal(other_thread, NOWHERE);
     nothing_is_given(&answer);

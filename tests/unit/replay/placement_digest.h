@@ -68,26 +68,32 @@ static int placement_reserve(void *context, uint64_t size, uint64_t *address)
     return status;
 }
 
-static int placement_create(void *context, uint64_t *handle)
+/* By its number: one of a single chunk is noted as that alone. */
+static inline uint64_t placement_handle(uint64_t handle)
+{
+    return (handle & 0xff) == 1 ? handle >> 8 : handle;
+}
+
+static int placement_create(void *context, uint64_t size, uint64_t *handle)
 {
     struct placement_witness *w = context;
-    int status = w->counting.create(&w->count, handle);
-    placement_note(w, 2, (uint64_t)status, status == 0 ? *handle : 0);
+    int status = w->counting.create(&w->count, size, handle);
+    placement_note(w, 2, (uint64_t)status, status == 0 ? placement_handle(*handle) : 0);
     return status;
 }
 
 static int placement_release(void *context, uint64_t handle)
 {
     struct placement_witness *w = context;
-    placement_note(w, 3, handle, 0);
+    placement_note(w, 3, placement_handle(handle), 0);
     return w->counting.release(&w->count, handle);
 }
 
-static int placement_map(void *context, uint64_t address, uint64_t handle)
+static int placement_map(void *context, uint64_t address, uint64_t size, uint64_t handle)
 {
     struct placement_witness *w = context;
-    placement_note(w, 4, address, handle);
-    return w->counting.map(&w->count, address, handle);
+    placement_note(w, 4, address, placement_handle(handle));
+    return w->counting.map(&w->count, address, size, handle);
 }
 
 static int placement_access(void *context, uint64_t address, uint64_t size, uint64_t peers)

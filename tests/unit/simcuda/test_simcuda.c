@@ -228,8 +228,11 @@ SIM_TEST(misuse_of_mappings_is_an_error_code)
     OK(cuMemUnmap(va, 4 * MIB)); /* two whole mappings at once */
     IS(cuMemUnmap(va, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemCreate(&handle, 4 * MIB, &prop, 0));
+    IS(cuMemMap(va, 2 * MIB, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED); /* part of a handle */
+    IS(cuMemMap(va, 2 * MIB, 2 * MIB, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
     OK(cuMemMap(va, 4 * MIB, 0, handle, 0));
-    IS(cuMemUnmap(va, 2 * MIB), CUDA_ERROR_INVALID_VALUE); /* part of a mapping */
+    IS(cuMemSetAccess(va, 2 * MIB, &access_all, 1), CUDA_ERROR_INVALID_VALUE); /* part of a mapping */
+    IS(cuMemUnmap(va, 2 * MIB), CUDA_ERROR_INVALID_VALUE);
     IS(cuMemAddressFree(va, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
     IS(cuMemcpyHtoD(va, "x", 1), CUDA_ERROR_INVALID_VALUE); /* no access yet */
 }
