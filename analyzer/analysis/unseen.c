@@ -158,6 +158,8 @@ int unseen_load(struct trace *t, int64_t device, int64_t *bytes, const char **of
                         .elsewhere = peak_of(t, "managed") + peak_of(t, "imported")};
     if (!result && n == 0)
         *off = "the driver has no figure for this process alone";
+    else if (!result && trace_has_loss(t, LOSS_EVENTS))
+        *off = "events were lost";
     else if (!result && strange) /* in a container NVML's figure may be that of another process */
         *off = "the driver's figure for this process was below what it held";
     else if (!result)

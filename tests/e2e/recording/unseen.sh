@@ -28,6 +28,11 @@ grep -q "640.0 MiB UNSEEN" "$run/err" || fail "run says nothing: $(cat "$run/err
 [[ $(tr -s ' \n' ' ' <"$run/check") == "CANNOT TELL "*"$said"* ]] || fail "check says: $(cat "$run/check")"
 "$V" report --json "$db" | grep -q '"unseen_bytes": 671088640' || fail "JSON has another figure"
 
+# what was lost was seen, and nobody knows how much it was
+sqlite3 "$db" "INSERT INTO loss VALUES(1, 0, 5, 'ring_full', 'the ring was full')"
+words=$("$V" report --all "$db" | tr -s ' \n' ' ')
+[[ $words != *UNSEEN* && $words == *"went past the recording is not known: events were lost"* ]] || fail "beside a loss: $words"
+
 # seen, and managed memory, which lies where it likes: nobody is accused
 recorded seen
 [[ $words == "complete: "* ]] || fail "$(head -n 1 "$run/report")"
