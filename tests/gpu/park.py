@@ -197,7 +197,7 @@ def wide(tree, out, until):
     run = turns.runs["park"][0]
     states = run.lines[0]["state_bytes"]
     judged(run.parked < 0.9 * states, f"wide: {in_mib(run.parked)} of {in_mib(states)} of states are parked, as the optimizer would wait for more")
-    turns.steps("access", 1.05)
+    turns.steps("access", 1.15)
 
 
 def parts(tree, out, until):
