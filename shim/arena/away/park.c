@@ -184,11 +184,11 @@ void vs_park_work(CUstream stream)
         change(before, now, stream);
     else if (owed)
         all_out();
-    bool trims = vs_plan.trims;
+    struct vs_plan plan = vs_plan;
     vs_plan.trims = false;
     vs_parking_leave(cancel);
-    if (trims)
-        vs_plan_trim();
+    if (plan.trims)
+        vs_plan_trim(&plan);
     vs_served_out();
 }
 

@@ -287,7 +287,7 @@ bool vs_park_wait(struct vs_watched *w, CUstream stream)
     struct vs_away_thread t;
     bool host = w->coming && (stream == VS_PARK_NO_STREAM || is_foreign(w, stream));
     if (!w->coming || vs_away_enter(&t, w->s, w->s->cuda.context) != CUDA_SUCCESS)
-        return !w->coming;
+        return true; /* a context that has ended makes no copies */
     set_coming(w, w->s->cuda.call.cuEventQuery(w->back) == CUDA_ERROR_NOT_READY);
     if (w->coming && !host)
         host = vs_away_calls()->cuStreamWaitEvent(stream, w->back, 0) != CUDA_SUCCESS;

@@ -272,15 +272,15 @@ static double link_rate(const struct vs_watched *w)
     return link;
 }
 
-void vs_plan_trim(void)
+void vs_plan_trim(const struct vs_plan *plan)
 {
     struct vs_arena_stats stats;
     for (int i = 0; i < VS_SERVED_DEVICES; i++) {
-        struct vs_arena *arena = vs_plan.bytes[i] != 0 ? vs_served_arena(&vs_served[i]) : NULL;
+        struct vs_arena *arena = plan->bytes[i] != 0 ? vs_served_arena(&vs_served[i]) : NULL;
         if (arena == NULL)
             continue;
         vs_arena_stats(arena, &stats);
-        vs_arena_trim(arena, stats.idle > vs_plan.bytes[i] ? stats.idle - vs_plan.bytes[i] : 0);
+        vs_arena_trim(arena, stats.idle > plan->bytes[i] ? stats.idle - plan->bytes[i] : 0);
     }
 }
 

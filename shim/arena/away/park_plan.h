@@ -23,7 +23,7 @@ bool vs_plan_wants(unsigned role);
 void vs_plan_gap_begins(CUstream stream, uint32_t unknown);
 /* The idle chunks are those that the last peak needed.  From here on it has the parked states' chunks, too,
  * so as many of the idle ones go.  Waits for the device: without the lock. */
-void vs_plan_trim(void);
+void vs_plan_trim(const struct vs_plan *plan);
 /* STREAM is given the optimizer's first work. */
 void vs_plan_gap_ends(CUstream stream);
 
