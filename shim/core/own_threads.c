@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,22 +13,22 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "own_work.h"
 #include "procstat.h"
 
 int vs_own_thread(pthread_t *joined, size_t stack, void *(*function)(void *), void *argument)
 {
-    sigset_t all, before;
+    struct vs_signal_mask before;
     pthread_attr_t attr;
     pthread_t thread;
     int saved = errno;
-    sigfillset(&all);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, stack + (size_t)sysconf(_SC_THREAD_STACK_MIN));
     if (!joined)
         pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    vs_signal_mask_block(&before);
     int error = pthread_create(joined ? joined : &thread, &attr, function, argument);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    vs_signal_mask_restore(&before);
     pthread_attr_destroy(&attr);
     errno = saved;
     return error;
