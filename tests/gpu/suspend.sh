@@ -4,7 +4,8 @@
 #
 #     c        tests/e2e/arena/prog_cycles.c on the GPU: whatever needs the memory brings it back, and what cannot be is refused by name
 #     stress   arena_stress.c, which checks each word: suspended and resumed as often as it goes, at moments that it knows nothing of
-#     sanitizer    both under compute-sanitizer: no access to memory that is not there (a kernel's parameters end where the driver refuses to name one)
+#     sanitizer    both under compute-sanitizer: no access to memory that is not there. Refused calls are not reported: by one it is found where a
+#              kernel's parameters end
 #     cycles, rate, left, outside, killed: suspend.py
 #
 # SUSPEND_PARTS: these alone.  SIMULATED=1: on TREE's simulated driver, reduced; PyTorch's parts need TEST_PYTHON there.  Else it needs gcc,
