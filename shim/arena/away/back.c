@@ -53,7 +53,7 @@ int vs_back_one(struct vs_watched *w)
 
 struct vs_watched *vs_back_wanted(int *status)
 {
-    struct vs_ranking *back = vs_watched_wanted(vs_park_parked != vs_park_freed ? UINT64_MAX : 0);
+    struct vs_ranking *back = vs_watched_wanted(vs_park_parked != 0 ? UINT64_MAX : 0);
     struct vs_watched *w;
     while ((w = vs_ranking_take(back)) != NULL && (*status = vs_back_one(w)) == 0)
         ;

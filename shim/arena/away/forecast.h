@@ -38,8 +38,8 @@ uint64_t vs_forecast_next(const struct vs_forecast *f, uint64_t now, bool *known
 
 /* Some blocks of S are to go, none that was given to work from OLDEST on. */
 void vs_forecast_begin(const struct vs_served *s, uint64_t oldest, uint64_t now);
-/* Which of them goes next where NEED bytes lack: the one that is needed last, and among such as are needed at
- * about that time the one that fits best.  NULL: each was chosen. */
+/* The one that goes next where NEED bytes lack: of those that are needed about last the one that fits best.
+ * NULL: each was chosen. */
 struct vs_watched *vs_forecast_choose(uint64_t need);
 
 #endif

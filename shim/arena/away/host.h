@@ -28,11 +28,12 @@ void vs_host_amount(char out[32], double bytes);
  * that folder.  Locked are at most 3/4 of what the host and this process's control groups have left.  NULL,
  * or why not (in the caller's WHY): then nothing was taken. */
 const char *vs_host_make(struct vs_host_store *h, uint64_t bytes, const char *to, char *why, size_t room);
-/* The same step by step: addresses for BYTES; some of them, page-locked beside those that are, MOST at most;
- * those behind the first KEEP, as far as they were locked at once, are PART's and not H's.  False: there are
- * none. */
+/* The same step by step, false where there are none: addresses for BYTES; of these MOST more are page-locked.
+ */
 bool vs_host_reserve(struct vs_host_store *h, uint64_t bytes);
 bool vs_host_lock(struct vs_host_store *h, uint64_t most);
+/* What is locked behind the first KEEP bytes becomes PART's, as far as it was locked at once.  False: nothing
+ * does. */
 bool vs_host_part(struct vs_host_store *h, uint64_t keep, struct vs_host_store *part);
 /* Gives back what is locked.  The driver waits for kernels that run, which may wait for other threads. */
 void vs_host_unlock(struct vs_host_store *part);

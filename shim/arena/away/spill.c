@@ -230,7 +230,7 @@ void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
         return;
     v->requests = 0;
     send_ahead(s, arena, now);
-    if (vs_park_parked == 0)
+    if (vs_park_parked == 0 && vs_park_freed == 0)
         return;
     uint64_t room = lay_idle(v, vs_arena_idle(arena)), left = vs_spill_headroom(s->total);
     room = room > left ? room - left : 0;

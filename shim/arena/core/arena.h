@@ -171,9 +171,9 @@ int vs_arena_close(struct vs_arena *arena);
 /* INVALID while a chunk is away, or where the arena is open. */
 int vs_arena_open(struct vs_arena *arena);
 bool vs_arena_closed(struct vs_arena *arena); /* no lock */
-/* Lists all chunks of a closed arena, those that are away included, each once: up to MOST runs, none longer
- * than LONGEST bytes but one that shares physical memory.  *AT is 0 at first, and says where the next call
- * goes on.  How many; 0: no more. */
+/* Lists all chunks of a closed arena once, with those that are away, in up to MOST runs.  A run has at most
+ * LONGEST bytes, or it is one group.  *AT is 0 at first, and says where the next call goes on.  How many; 0:
+ * no more. */
 uint32_t vs_arena_all_runs(struct vs_arena *arena, uint64_t *at, uint64_t longest, struct vs_arena_run *runs,
                            uint32_t most);
 
@@ -199,9 +199,9 @@ struct vs_arena_run vs_arena_piece(struct vs_arena *arena, struct vs_arena_run *
 int vs_arena_return(struct vs_arena *arena, uint64_t address);
 
 /* Unmaps the chunks of the run, wherever they are mapped, and releases them.  Those that are away already
- * stay so.  INVALID where one of them cannot be away, or shares physical memory with one outside; after any
- * error all that were here are here still, with what stood in them, as far as the driver lets that be undone
- * (stats: lost).  Alias mappings of the chunks in which no block lives may be removed for good. */
+ * stay so.  INVALID where one of them cannot be away, or shares physical memory with one outside.  After any
+ * error all that were here are here still, with their contents; what the driver does not let undo is counted
+ * in stats.lost.  Alias mappings of the chunks in which no block lives may be removed for good. */
 int vs_arena_send(struct vs_arena *arena, struct vs_arena_run run);
 /* Makes new chunks in the place of those of the run that are away, and maps them wherever they were.  Where
  * the device has no more, an open arena gives back first what is idle.  OUT_OF_MEMORY and other errors: all

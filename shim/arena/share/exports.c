@@ -185,9 +185,9 @@ static void give(const struct vs_passing_request *ask, struct vs_passing_answer 
  *
  * The contract is CUDA's: the handle is of the whole allocation whatever address of it was given, and freeing
  * exported memory while others have it open is undefined.  Here these go on seeing the chunks, which may by
- * then be another block's.  As with the driver's own handles, others of the same chunk (2 MiB) are exposed to
- * who opens one, and after a resume those of the same group (8 MiB): who must not show them allocates
- * multiples of it. */
+ * then be another block's.  As with the driver's own handles, who opens one reaches others' bytes of the same
+ * chunk (2 MiB), and after a resume of the same group (8 MiB).  Who must not show them allocates multiples of
+ * it. */
 
 static CUresult make_handle(struct vs_served *s, struct vs_arena *arena, const struct vs_arena_block *block,
                             CUipcMemHandle *handle)

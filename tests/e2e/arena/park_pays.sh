@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the optimizer waits for too long is parked no more. The first gaps do not count, in which mappings are made; where memory falls before the optimizer, what was
-# planned stays, and so it does where the device has no room for less, or a recording was the plan.
+# What the optimizer waits for too long is parked no more. The first gaps, in which mappings are made, do not count. The plan stays where memory falls before the
+# optimizer, where the device has no room for less, and where a recording was the plan.
 . "$(dirname "$0")/../lib/lib.bash"
 has_arena || skip "this build has no arena"
 on=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ACCESS=on SIMCUDA_CLOCK=work SIMCUDA_CAPACITY=1GiB)

@@ -3,14 +3,21 @@
  * prog_arena_share - memory of one process in others, step by step, each process under what the test gives
  * it.
  *
- * `export FILE [resumed]` fills blocks, is suspended and resumed if so, writes their handles into FILE, and
- * obeys a word a line on its standard input: "free" frees the third block, "again" allocates it anew and
- * writes its handle, "close" closes every file but the standard ones, "check" says how many words the openers
- * have left wrong, "end".
+ * `export FILE [resumed]` fills blocks and writes their handles into FILE; `resumed`: it is suspended and
+ * resumed before.  Then it obeys the words on its standard input:
  *
- * `open FILE WHAT` opens them.  words: reads and writes all of it; status: says what opening the third gives;
- * forged: says what it gives with one byte changed, for each but those of the size; contexts: opens in
- * several contexts, and in one that is reset.
+ *      free      frees the third block
+ *      again     allocates it anew, and writes its handle
+ *      close     closes every file but the standard ones
+ *      check     says how many words the openers have left wrong
+ *      end
+ *
+ * `open FILE WHAT` opens them:
+ *
+ *      words     reads and writes all of it
+ *      status    says what opening the third gives
+ *      forged    says what that gives with one byte changed, for each byte but those of the size
+ *      contexts  opens in several contexts, and in one that is reset
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -56,12 +56,16 @@ bool vs_park_out(struct vs_watched *w)
 }
 int vs_park_in(struct vs_watched *w)
 {
-    lies -= w->size;
-    vs_park_parked--;
+    lies -= w->parked ? w->size : 0;
+    vs_park_parked -= w->parked;
     w->parked = false;
     return 0;
 }
-void vs_park_forget(struct vs_watched *w) {}
+void vs_park_forget(struct vs_watched *w)
+{
+    vs_park_freed -= w->freed;
+    w->address = 0;
+}
 bool vs_park_is_idle(struct vs_served *s)
 {
     return true;
@@ -88,7 +92,7 @@ static void begin(uint64_t idle)
     vs_watched_end = watched;
     vs_rankings_place(room, BLOCKS);
     vs_served[0].cuda.chunk = 2 * MIB;
-    vs_park_parked = 0;
+    vs_park_parked = vs_park_freed = 0;
     lies = idle;
     looking = UINT64_MAX;
     stays = NULL;
@@ -162,4 +166,15 @@ TEST(what_comes_back_early_is_needed_first_and_fits)
         vs_spill_look(vs_served, NULL, NOW);
     assert_true(first->early && second->early && third->early);
     assert_true(large->parked && more->parked && last->parked && lies == 0);
+}
+
+TEST(a_freed_block_ends_once_it_is_there_though_nothing_is_on_the_host)
+{
+    begin(20 * MIB);
+    struct vs_watched *freed = block(8, 10);
+    freed->freed = true;
+    vs_park_freed = 1;
+    for (uint32_t i = 0; i < 64 && vs_park_freed != 0; i++)
+        vs_spill_look(vs_served, NULL, NOW);
+    assert_int_equal(freed->address, 0);
 }
