@@ -59,7 +59,9 @@ static void reduce(void *to, const void *from, size_t count, int type, int op, c
 
 static result begin(struct comm *c, int type)
 {
-    return !c || type < 0 || type >= TYPES ? BAD_ARGUMENT : take_rings(c);
+    if (!c || type < 0 || type >= TYPES)
+        return BAD_ARGUMENT;
+    return c->suspended ? CUDA_ERROR : take_rings(c); /* NCCL's kernels would find no memory */
 }
 
 DRY_API result ncclAllReduce(const void *from, void *to, size_t count, int type, int op, struct comm *c,

@@ -292,9 +292,6 @@ BOTH(ncclMemFree);
 
 MISSING(ncclCommGetUniqueId)
 MISSING(ncclCommGrow)
-MISSING(ncclCommMemStats)
-MISSING(ncclCommResume)
-MISSING(ncclCommSuspend)
 MISSING(ncclDevCommCreate)
 MISSING(ncclDevCommDestroy)
 MISSING(ncclGetLsaMultimemDevicePointer)

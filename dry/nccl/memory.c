@@ -51,6 +51,7 @@ static int channels_of(const struct comm *c)
     return (int)(most < CHANNELS ? most : CHANNELS);
 }
 
+/* P may have its addresses already. */
 static CUresult map(struct piece *p, size_t bytes, int device)
 {
     CUmemAllocationProp what = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -61,20 +62,32 @@ static CUresult map(struct piece *p, size_t bytes, int device)
     if (r)
         return r;
     p->mapped = bytes;
-    if (!(r = cuMemAddressReserve(&p->at, bytes, 0, 0, 0)) && !(r = cuMemMap(p->at, bytes, 0, p->handle, 0)))
+    if ((p->at || !(r = cuMemAddressReserve(&p->at, bytes, 0, 0, 0))) &&
+        !(r = cuMemMap(p->at, bytes, 0, p->handle, 0)))
         r = cuMemSetAccess(p->at, bytes, &access, 1);
     return r;
 }
 
-static void let_go(const struct piece *p) /* fails where the process is ending and the driver is gone */
+/* Its addresses stay. */
+static void unmap(struct piece *p)
+{
+    if (!p->handle)
+        return;
+    if (p->at)
+        cuMemUnmap(p->at, p->mapped);
+    cuMemRelease(p->handle);
+    p->handle = 0;
+}
+
+static void let_go(struct piece *p) /* fails where the process is ending and the driver is gone */
 {
     if (!p->mapped) {
         cuMemFree(p->at);
         return;
     }
-    if (p->at && !cuMemUnmap(p->at, p->mapped))
+    unmap(p);
+    if (p->at)
         cuMemAddressFree(p->at, p->mapped);
-    cuMemRelease(p->handle);
 }
 
 static result take(struct comm *c, int pieces, size_t bytes)
@@ -144,3 +157,45 @@ void give_back(struct comm *c)
         free(p);
     }
 }
+
+/* ---- suspension: NCCL's flag MEM, its only one.  What was in the pieces is of no use to this NCCL. ---- */
+
+DRY_API result ncclCommSuspend(struct comm *c, int flags)
+{
+    (void)flags;
+    if (c->suspended)
+        return BAD_USAGE;
+    if (cuCtxSynchronize() != CUDA_SUCCESS)
+        return CUDA_ERROR;
+    for (struct piece *p = c->pieces; p; p = p->next)
+        unmap(p);
+    c->suspended = true;
+    return OK;
+}
+BOTH(ncclCommSuspend);
+
+/* Where there is no memory for a piece, the next call goes on with it. */
+DRY_API result ncclCommResume(struct comm *c)
+{
+    if (!c->suspended)
+        return BAD_USAGE;
+    for (struct piece *p = c->pieces; p; p = p->next)
+        if (p->mapped && !p->handle && map(p, p->mapped, c->device) != CUDA_SUCCESS) {
+            unmap(p);
+            return CUDA_ERROR;
+        }
+    c->suspended = false;
+    return OK;
+}
+BOTH(ncclCommResume);
+
+DRY_API result ncclCommMemStats(const struct comm *c, int what, uint64_t *value)
+{
+    enum { CAN_GO, IS_SUSPENDED, STAYS, ALL };
+    uint64_t bytes = 0;
+    for (const struct piece *p = c->pieces; p; p = p->next)
+        bytes += p->mapped;
+    *value = what == IS_SUSPENDED ? c->suspended : what == STAYS ? 0 : bytes;
+    return what >= CAN_GO && what <= ALL ? OK : BAD_ARGUMENT;
+}
+BOTH(ncclCommMemStats);

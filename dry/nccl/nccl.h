@@ -28,6 +28,7 @@ struct comm {
     int ranks, rank, device;
     int channels;    /* 0: as many as NCCL takes by itself */
     bool connected;  /* a collective was called, so its buffers are there */
+    bool suspended;  /* no physical memory is mapped */
     uint64_t *peers; /* two bits a rank: sent to, received from */
     struct piece *pieces;
 };

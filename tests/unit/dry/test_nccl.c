@@ -27,6 +27,9 @@ int ncclGroupStart(void);
 int ncclGroupEnd(void);
 int ncclMemAlloc(void **out, size_t bytes);
 int ncclMemFree(void *at);
+int ncclCommSuspend(comm c, int flags);
+int ncclCommResume(comm c);
+int ncclCommMemStats(comm c, int what, uint64_t *value);
 void dry_nccl_group(int color, int ranks, int rank);
 
 enum { MOST = 16 };
@@ -187,6 +190,28 @@ TEST(sends_take_what_two_h200s_showed)
     c = of(2, 1);
     assert_int_equal(ncclRecv((void *)to, 1, I32, 0, c, NULL), 0);
     assert_int_equal(used() - before, 320u << 20);
+    ncclCommDestroy(c);
+    assert_int_equal(used(), before);
+}
+
+TEST(a_suspended_communicator_takes_nothing_and_is_of_no_use)
+{
+    uint64_t bytes, away;
+    size_t before = used();
+    comm c = of(2, 0);
+    assert_int_equal(ncclAllReduce((void *)from, (void *)to, 1, I64, SUM, c, NULL), 0);
+    assert_int_not_equal(ncclCommResume(c), 0);
+    assert_int_equal(ncclCommSuspend(c, 1), 0);
+    assert_int_equal(used(), before);
+    assert_int_not_equal(ncclCommSuspend(c, 1), 0);
+    assert_int_not_equal(ncclAllReduce((void *)from, (void *)to, 1, I64, SUM, c, NULL), 0);
+    assert_int_equal(ncclCommMemStats(c, 0, &bytes), 0);
+    assert_int_equal(ncclCommMemStats(c, 1, &away), 0);
+    assert_true(bytes == 484u << 20 && away == 1);
+    assert_int_equal(ncclCommResume(c), 0);
+    assert_int_equal(used() - before, 484u << 20);
+    assert_int_equal(ncclAllReduce((void *)from, (void *)to, 1, I64, SUM, c, NULL), 0);
+    assert_int_equal(ncclCommSuspend(c, 1), 0);
     ncclCommDestroy(c);
     assert_int_equal(used(), before);
 }
