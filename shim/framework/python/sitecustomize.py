@@ -88,6 +88,8 @@ _PARTS = {
     "cupy": _POOLS,
 }
 if _has_arena():
+    # torch 2.15's other NCCL wants the allocator's snapshot, which none but PyTorch's own has, and aborts
+    os.environ["TORCH_DIST_USE_NCCL2"] = "0"
     _PARTS["torch._inductor.compile_fx"] = (("vramscope._arena", _has_arena, "torch.compile records CUDA graphs"),)
 if _is_dry():
     _PARTS.update({"triton": _TRITON, "torch._inductor.runtime.triton_heuristics": _TRITON})
