@@ -328,7 +328,7 @@ elsewhere=(measuring/bench_ce_cpu arena/{arena_measurements{,_torch},away_measur
     cli/whatif_{refused,stages} frameworks/torch_{tools,trainers} recording/max_bytes install/wheel_installed examples/torch_llama
     dry/{launchers,budgets} cross_entropy/cross_entropy_operator measuring/oracle_comparison)
 # what reaches into PyTorch; the others have the older one
-with_newest=(frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} export/export_pytorch dry/{torch_agrees,ranks_alone,values_rules})
+with_newest=(arena/suspend_nccl frameworks/{autograd_lines,torch_{layers,phases,recorded,roles,tensors,unharmed}} export/export_pytorch dry/{torch_agrees,ranks_alone,values_rules})
 # The other builds, beside what comes next, with what it leaves of the processors.  Those under the
 # sanitizers have what the unit tests link; that under the address sanitizer is clang's, for its warnings, its linker's
 # complaints and its sanitizer, which finds more undefined behaviour than gcc's.  The build without the arena compiles the
