@@ -6,6 +6,7 @@ them. A line for each thing that is shown, PASS, FAIL or SKIP; their exit status
     left             what a ViT in a CUDA graph leaves on the device, and the losses after it
     outside          a training is suspended while it runs, and another process takes the memory
     killed           a program ends while its memory moves
+    nccl             NCCL's memory goes and comes with a program that suspends itself, on two GPUs if there are, else on one
 
 SIMULATED=1: the same on the simulated driver, small and without values; what needs the driver's own word is skipped.
 """
@@ -427,10 +428,42 @@ def killed(tree, out):
     verdict(not left, f"killed: beside the recording lies nothing: {left}")
 
 
+# ---- nccl ----
+
+
+def gpus():
+    count = ctypes.c_uint()
+    return 2 if SIMULATED else count.value if nvml()[0].nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0 else 1
+
+
+def nccl(tree, out):
+    ranks = min(gpus(), 2)
+    # simulated, the second rank is not there
+    programs = [Program(tree, out, f"nccl{rank}", "nccl", rank, ranks, os.path.join(out, "nccl.store")) for rank in range(1 if SIMULATED else ranks)]
+    for rank, program in enumerate(programs):
+        _, said = program.until("nccl")
+        program.end()
+        if said is None:
+            continue
+        name = f"nccl: rank {rank} of {ranks}"
+        if said["nccl"] is None:
+            skip(f"{name}: NCCL'S MEMORY WAS NOT SUSPENDED: {said['why']}")
+            continue
+        stats, before, away, back = (said[key] for key in ("nccl", "before", "away", "back"))
+        verdict(said["moved"] and not said["why"] and away["suspended"], f"{name}: suspended: {said['moved']}, NCCL's memory, too: {away['suspended']} {said['why']}")
+        verdict(all(said["right"]) and len(said["right"]) == 3, f"{name}: sums before and twice after are right: {said['right']}")
+        if away["used_bytes"] is None or before["used_bytes"] is None:
+            skip(f"{name}: NVML's figure of the process")
+            continue
+        gone = before["used_bytes"] - before["reserved_bytes"] - away["used_bytes"]
+        verdict(gone >= stats["suspend"] - 4 * MIB, f"{name}: NCCL held {in_mib(stats['total'])}, {in_mib(stats['suspend'])} of these can go, and {in_mib(gone)} beside the arena's went")
+        verdict(abs(back["used_bytes"] - before["used_bytes"]) <= 64 * MIB, f"{name}: {in_mib(before['used_bytes'])} of the process before, {in_mib(away['used_bytes'])} while suspended, {in_mib(back['used_bytes'])} after")
+
+
 def main():
     part, tree, out, *rest = sys.argv[1:]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # programs are ended at the exit
-    {"cycles": cycles, "rate": rate, "left": left, "outside": outside, "killed": killed}[part](os.path.realpath(tree), os.path.realpath(out), *rest)
+    {"cycles": cycles, "rate": rate, "left": left, "outside": outside, "killed": killed, "nccl": nccl}[part](os.path.realpath(tree), os.path.realpath(out), *rest)
     return failures != 0
 
 

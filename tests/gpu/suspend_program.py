@@ -5,6 +5,7 @@
     hold MIB               holds so much; on its standard input "link MIB" has the link's rate measured, "check" the words counted
     vit STEPS [how...]     trains a ViT. captured: forward, backward and optimizer are one CUDA graph. stop=N: waits for a line after N
                            steps. endless: goes on until its standard input ends. freed: frees all at the end, and waits for a line
+    nccl RANK RANKS FILE   an all-reduce, a suspension, an all-reduce. In a dry run the other ranks are not there
 
 Without values (SIMCUDA_DRY) every word is right.
 """
@@ -21,6 +22,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch  # noqa: E402
 import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+import torch.distributed as dist  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "oracle/programs"), os.path.join(HERE, "../../shim/framework/python")]  # the tree's own comes first
@@ -358,7 +360,7 @@ class Training:
 
 def figures():
     torch.cuda.synchronize()
-    return dict(used_bytes=nvml_used(0)[0], reserved_bytes=torch.cuda.memory_reserved(), allocated_bytes=torch.cuda.memory_allocated())
+    return dict(used_bytes=nvml_used(torch.cuda.current_device())[0], reserved_bytes=torch.cuda.memory_reserved(), allocated_bytes=torch.cuda.memory_allocated())
 
 
 def until_told(ended):
@@ -396,8 +398,51 @@ def vit(steps, how):
     return 0
 
 
+# ---- nccl ----
+
+
+def no_nccl():
+    """Why there is nothing to show; None: there is."""
+    if not dist.is_nccl_available():
+        return "this PyTorch has no NCCL"
+    if not hasattr(dist.ProcessGroupNCCL, "suspend"):
+        return f"PyTorch {torch.__version__} cannot suspend NCCL: 2.15 can"
+    return None
+
+
+def nccl(rank, ranks, file):
+    why = no_nccl()
+    if why:
+        say(nccl=None, why=why)
+        return 0
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", store=dist.HashStore() if DRY else dist.FileStore(file, ranks), rank=rank, world_size=ranks)
+    given, backend = torch.full((16 << 20,), rank + 1.0, device="cuda"), dist.group.WORLD._get_backend(torch.device("cuda"))
+
+    def reduced():
+        summed = given.clone()
+        dist.all_reduce(summed)
+        return DRY or bool((summed == ranks * (ranks + 1) // 2).all())
+
+    right = [reduced()]
+    try:
+        stats = backend.memory_stats()
+    except RuntimeError as error:
+        say(nccl=None, why=str(error).splitlines()[0])
+        return 0
+    before = figures()
+    with vramscope.suspended() as suspension:
+        away = dict(used_bytes=nvml_used(rank)[0], suspended=backend.memory_stats()["suspended"] == 1)
+    right += [reduced(), reduced()]
+    say(nccl=stats, moved=suspension.moved, why=suspension.why, right=right, before=before, away=away, back=figures())
+    dist.destroy_process_group()
+    return 0
+
+
 def main():
     what, *rest = sys.argv[1:]
+    if what == "nccl":
+        return nccl(int(rest[0]), int(rest[1]), rest[2])
     if what == "cycles":
         return cycles(int(rest[0]), float(rest[1]))
     return hold(int(rest[0])) if what == "hold" else vit(int(rest[0]), rest[1:])
