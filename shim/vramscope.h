@@ -55,7 +55,8 @@ VRAMSCOPE_API int vramscope_active(void);
 /* Moves what lives in the arena's memory (vramscope run --allocator=arena) on all devices to page-locked
  * memory of the host, and gives the devices' memory back to the driver, so that others can have it. Addresses
  * stay, and so do CUDA graphs, streams and events.  The device is waited for first, a minute at most.  Any
- * thread's later work on the device, or request for memory, first brings all back.
+ * thread's later work on the device, or request for memory, first brings all back.  NCCL keeps its buffers;
+ * with Python's vramscope.suspended() they go, too.
  *
  * 0: it was moved.  -1: nothing was, and WHY (of SIZE bytes, or NULL) has one line that says why;
  * without libvramscope.so preloaded WHY is not written.  Blocks while it moves; not for signal handlers, and

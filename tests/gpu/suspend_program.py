@@ -406,7 +406,7 @@ def no_nccl():
     if not dist.is_nccl_available():
         return "this PyTorch has no NCCL"
     if not hasattr(dist.ProcessGroupNCCL, "suspend"):
-        return f"PyTorch {torch.__version__} cannot suspend NCCL: 2.15 can"
+        return f"PyTorch {torch.__version__} cannot suspend NCCL: 2.12 can"
     return None
 
 

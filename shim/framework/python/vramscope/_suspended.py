@@ -9,7 +9,7 @@ _PATIENCE = 60  # seconds until others have given back what NCCL's communicators
 
 
 def _communicators():
-    """The groups of torch.distributed whose communicator PyTorch can suspend (2.11 cannot, 2.15 can): name, backend.
+    """The groups of torch.distributed whose communicator PyTorch can suspend (from 2.12 on): name, backend.
 
     A suspension waits for the group's other ranks, so all ranks must have the groups in one order.  That is their names': with
     use_local_synchronization ranks make groups in different orders.
@@ -88,7 +88,7 @@ class suspended:
                 time.sleep(0.02)
 
     def __enter__(self):
-        self._away = []
+        self.moved, self._away = False, []
         try:
             stays = self._suspend_nccl() if os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena" else ""
             self.moved = self._call("suspend")
