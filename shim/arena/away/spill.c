@@ -26,9 +26,9 @@
 #define BLOCKS   256u
 #define HEADROOM 64u /* this part of the device is left to small blocks and the driver */
 #define MOST     (1ull << 30)
-#define CHUNK    4096u /* this part of it is a chunk at the most */
-#define COARSE   (8ull << 20)
-#define AT_ONCE  1024u /* this part of the device goes at least */
+#define CHUNK    1024u        /* this part of it is a chunk at the most */
+#define COARSE   (4ull << 20) /* the driver maps so much in less time than the link takes to move it */
+#define AT_ONCE  1024u        /* this part of the device goes at least */
 #define LAST     UINT_MAX
 
 bool vs_spill_on(void)
