@@ -21,6 +21,8 @@ void vs_habit_used(struct vs_watched *w, uint64_t now);
 /* It comes back, and SPARE bytes lay idle all the while.  Whether it need not have gone. */
 bool vs_habit_back(struct vs_watched *w, uint64_t spare);
 
+/* Before this work none goes ahead of need. */
+uint64_t vs_habit_due(const struct vs_served *s);
 /* The blocks that go ahead of need, the one that is used last first.  They were given to no work from OLDEST
  * on. */
 struct vs_ranking *vs_habit_going(const struct vs_served *s, uint64_t now, uint64_t oldest);

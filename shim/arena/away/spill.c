@@ -1,8 +1,10 @@
 /*
  * spill.c - see spill.h.
  *
- * What may come back early is what lay idle all the time through the last requests: the least of two windows.
- * In forward that is next to nothing, in backward it grows.
+ * What may come back early is what lay idle all the time through the last requests.  In forward that is next
+ * to nothing, in backward it grows.  When that is looked at depends on the program's calls alone, and not on
+ * how many looks there were before: so what goes and comes is the same in each round of a loop, and the arena
+ * needs no new mappings for it.
  */
 #include "spill.h"
 
@@ -19,12 +21,14 @@
 #include "park_copy.h"
 #include "store.h"
 
-#define EVERY    4u /* requests between two looks, and one more for so many blocks: */
+#define RECENT   32u /* requests */
+#define PAUSE    4u  /* requests behind a look in which nothing came, and one more for so many blocks: */
 #define BLOCKS   256u
-#define WINDOW   4u  /* looks */
 #define HEADROOM 64u /* this part of the device is left to small blocks and the driver */
 #define MOST     (1ull << 30)
-#define AT_ONCE  1024u /* this part of the device goes at least */
+#define CHUNK    1024u        /* this part of it is a chunk at the most */
+#define COARSE   (4ull << 20) /* the driver maps so much in less time than the link takes to move it */
+#define AT_ONCE  1024u        /* this part of the device goes at least */
 #define LAST     UINT_MAX
 
 bool vs_spill_on(void)
@@ -46,8 +50,9 @@ bool vs_spill_on(void)
 /* ---- out ---- */
 
 static struct window {
-    uint32_t requests, looks;
-    uint64_t least, before; /* idle: in this window, in the last one */
+    uint64_t idle[RECENT]; /* at the last requests */
+    uint32_t requests;
+    uint32_t pause; /* requests */
     /* Idle, the least: since blocks of this kind go ahead of need, and while those of the other one went. One
      * that is away went in one of the two times. */
     uint64_t spare, spare_before;
@@ -77,6 +82,11 @@ static void say_cannot(void)
     said = true;
 }
 
+static void note_idle(struct window *v, uint64_t bytes)
+{
+    v->idle[v->requests++ % RECENT] = bytes;
+}
+
 /* Blocks of S go until BYTES more lie idle, a little more at once than has to be.  False: none went. */
 static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, uint64_t now)
 {
@@ -98,7 +108,7 @@ static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, ui
         w->early = false;
         lies = vs_arena_idle(arena);
     }
-    windows[s - vs_served].least = 0;
+    note_idle(&windows[s - vs_served], 0);
     if (gone != 0)
         say_first(gone, bytes);
     return gone != 0;
@@ -166,6 +176,12 @@ uint64_t vs_spill_headroom(uint64_t total)
     return vs_spill_on() ? part : 0;
 }
 
+uint64_t vs_spill_chunk(uint64_t total)
+{
+    uint64_t part = total / CHUNK < COARSE ? total / CHUNK : COARSE;
+    return vs_spill_on() ? part : 0;
+}
+
 /* What nobody needs comes back for nothing where nobody is alive in its chunks. */
 static bool settle(struct vs_served *s)
 {
@@ -210,30 +226,18 @@ enum vs_spill_answer vs_spill_refused(struct vs_served *s, struct vs_arena *aren
 
 /* ---- back before it is needed ---- */
 
-static uint64_t lay_idle(struct window *v, uint64_t now)
+static uint64_t lay_idle(const struct window *v)
 {
-    if (v->looks++ % WINDOW == 0) {
-        v->before = v->least;
-        v->least = now;
-    }
-    v->least = now < v->least ? now : v->least;
-    return v->least < v->before ? v->least : v->before;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < RECENT; i++)
+        least = v->idle[i] < least ? v->idle[i] : least;
+    return least;
 }
 
-void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
+/* Blocks come back in ROOM bytes, those that are needed first.  False: none did. */
+static bool take_back(struct vs_served *s, uint64_t room, uint64_t now)
 {
-    struct window *v = &windows[s - vs_served];
-    uint64_t lies = vs_park_parked != 0 ? vs_arena_idle(arena) : 0;
-    v->spare =
-        lies < v->spare ? lies : v->spare; /* each time, as the least may be there for one request alone */
-    if (++v->requests < EVERY + (uint64_t)(vs_watched_end - vs_watched) / BLOCKS)
-        return;
-    v->requests = 0;
-    send_ahead(s, arena, now);
-    if (vs_park_parked == 0 && vs_park_freed == 0)
-        return;
-    uint64_t room = lay_idle(v, vs_arena_idle(arena)), left = vs_spill_headroom(s->total);
-    room = room > left ? room - left : 0;
+    bool any = false;
     struct vs_ranking *coming = vs_habit_coming(s, now, room);
     for (struct vs_watched *w; room != 0 && (w = vs_ranking_take(coming)) != NULL;) {
         if (w->size > room)
@@ -242,7 +246,33 @@ void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
         if (w->early)
             vs_spill_came_back(w);
         room -= w->early ? w->size : 0;
+        any = any || w->early;
     }
-    if (vs_park_freed != 0 && vs_park_is_idle(s))
+    return any;
+}
+
+static void look(struct vs_served *s, struct window *v, uint64_t now)
+{
+    uint64_t room = lay_idle(v), left = vs_spill_headroom(s->total);
+    room = room > left ? room - left : 0;
+    if (room >= VS_WATCHED_LEAST && !take_back(s, room, now))
+        v->pause = PAUSE + (uint32_t)(vs_watched_end - vs_watched) / BLOCKS;
+    if (vs_park_freed != 0 && v->requests % PAUSE == 0 && vs_park_is_idle(s))
         settle(s);
+}
+
+void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now)
+{
+    struct window *v = &windows[s - vs_served];
+    uint64_t lies = vs_park_parked != 0 ? vs_arena_idle(arena) : 0;
+    v->spare = lies < v->spare ? lies : v->spare;
+    if (now >= vs_habit_due(s))
+        send_ahead(s, arena, now);
+    if (vs_park_parked == 0 && vs_park_freed == 0)
+        return;
+    note_idle(v, vs_arena_idle(arena));
+    if (v->pause == 0)
+        look(s, v, now);
+    else
+        v->pause--;
 }

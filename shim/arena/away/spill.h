@@ -18,6 +18,9 @@
 bool vs_spill_on(void);
 /* What of a device of TOTAL bytes the arena leaves to small blocks and the driver. */
 uint64_t vs_spill_headroom(uint64_t total);
+/* ... how large a chunk may be: a mapping takes the driver as long whatever its size, and blocks lend only
+ * the chunks that are all theirs.  0: of any size. */
+uint64_t vs_spill_chunk(uint64_t total);
 
 /* Others go so that W, which is parked, can come back: as many as lie idle too few; or as it could not, as
  * many as it needs.  False: none went. */
@@ -35,7 +38,7 @@ enum vs_spill_answer vs_spill_refused(struct vs_served *s, struct vs_arena *aren
 #define VS_SPILL_HURRY 1000000u /* of TRIES */
 /* W is back. */
 void vs_spill_came_back(struct vs_watched *w);
-/* A block was given or is freed: looks now and then how much lies idle, and takes blocks back. */
+/* A block was given or is freed: looks how much lay idle lately, and takes blocks back. */
 void vs_spill_look(struct vs_served *s, struct vs_arena *arena, uint64_t now);
 
 #endif

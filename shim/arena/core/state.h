@@ -198,6 +198,12 @@ struct pace {
     uint32_t again; /* what `left` becomes after the next wait */
 };
 
+/* What the device had left when it was asked last and that was too little (supply.c). */
+struct full {
+    uint64_t left, released; /* bytes; of the arena's chunks up to then */
+    uint32_t answers;        /* for which it holds still, unless chunks are released */
+};
+
 /* COUNT chunks from CHUNK on, as they are mapped side by side from PLACE on. */
 struct mapping {
     uint64_t place;
@@ -304,6 +310,7 @@ struct vs_arena {
     uint32_t grouped;     /* chunks that share a handle */
     uint64_t parked_live; /* of stats.allocated, in chunks that are parked */
     struct surplus surplus;
+    struct full full;
     struct vs_arena_stats stats;
     uint64_t wanted; /* the peak of what lived since all that was idle was given back on request: how much may
                         be held */

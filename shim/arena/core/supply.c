@@ -49,13 +49,22 @@ uint32_t vs_supply_need(const struct vs_arena *a, uint32_t heap, uint32_t queue,
  * driver is asked how much is free before many are created.  What its own pools cache does not count as free:
  * the driver serves the request from that when the arena cannot. */
 #define WORTH_ASKING 8
+#define ANSWERS      16 /* that one figure gives, where it is too little for a headroom: blocks go instead */
 
-bool vs_supply_has_room(const struct vs_arena *a, uint32_t count, uint64_t headroom)
+bool vs_supply_has_room(struct vs_arena *a, uint32_t count, uint64_t headroom)
 {
     const struct vs_backing *b = &a->backing;
-    uint64_t bytes;
-    return !RULE(ASK_ROOM) || (count < WORTH_ASKING && !headroom) || !b->room ||
-           b->room(b->context, &bytes) != 0 || place_of(a, count) + headroom <= bytes;
+    struct full *f = &a->full;
+    uint64_t left = UINT64_MAX, need = place_of(a, count) + headroom;
+    if (!RULE(ASK_ROOM) || (count < WORTH_ASKING && !headroom) || !b->room)
+        return true;
+    if (headroom && f->answers && f->released == a->stats.released && need > f->left) {
+        f->answers--;
+        return false;
+    }
+    bool room = b->room(b->context, &left) != 0 || need <= left;
+    *f = (struct full){left, a->stats.released, room ? 0 : ANSWERS};
+    return room;
 }
 
 void vs_arena_headroom(struct vs_arena *a, uint64_t bytes)

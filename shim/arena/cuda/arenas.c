@@ -68,6 +68,7 @@ static int make_arena(struct vs_served *s, CUdevice device, CUcontext context)
     if (vs_spill_on() && s->cuda.call.cuMemGetInfo_v2(&left, &s->total) != CUDA_SUCCESS) /* under a limit */
         s->total = total;
     config.headroom = vs_spill_headroom(s->total);
+    s->cuda.coarse = vs_spill_chunk(s->total);
     vs_served_look_at_pool(s);
     int status = (int)vs_backing_cuda_init(&s->cuda, &backing);
     if (status == 0)

@@ -375,6 +375,8 @@ CUresult vs_backing_cuda_init(struct vs_backing_cuda *b, struct vs_backing *back
         b->call.cuMemGetAllocationGranularity(&chunk, &b->prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
     if (status != CUDA_SUCCESS)
         return status;
+    while (2 * chunk <= b->coarse)
+        chunk *= 2;
     b->chunk = chunk;
     b->spares = 0;
     memset(b->wide, 0, sizeof b->wide);

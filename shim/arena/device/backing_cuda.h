@@ -83,6 +83,7 @@ struct vs_backing_cuda {
     CUcontext context; /* NULL: it is gone; what remains is to destroy the arena */
     CUdevice device;
     CUmemAllocationProp prop;
+    uint64_t coarse; /* bytes: chunks are as large as they can be without being larger; set before */
     uint64_t chunk;
     CUevent spare[VS_ARENA_SPARE_EVENTS]; /* made, and not in use */
     uint32_t spares;

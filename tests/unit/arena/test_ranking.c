@@ -14,7 +14,7 @@
 static struct vs_watched watched[BLOCKS];
 static struct vs_ranked room[VS_RANKINGS * BLOCKS];
 struct vs_watched *vs_watched = watched, *vs_watched_end;
-static struct vs_served served[2];
+struct vs_served vs_served[VS_SERVED_DEVICES];
 static bool tried[BLOCKS];
 
 static uint32_t below(uint32_t limit)
@@ -45,7 +45,7 @@ static void random_block(struct vs_watched *w, uint32_t ago, uint32_t spread, ui
 {
     *w = (struct vs_watched){.address = one_in(10) ? 0 : 1 + below(1000),
                              .size = 2 + below(sizes),
-                             .s = &served[one_in(8)],
+                             .s = &vs_served[one_in(8)],
                              .work = below(100),
                              .parked = one_in(3),
                              .freed = one_in(6),
@@ -63,6 +63,7 @@ static void random_state(void)
     uint32_t ago = 1 + below(1000), spread = spreads[below(4)], size = sizes[below(3)];
     vs_watched_end = watched + 1 + below(BLOCKS);
     vs_rankings_place(room, BLOCKS);
+    vs_served[0].cuda.chunk = vs_served[1].cuda.chunk = 1;
     memset(tried, 0, sizeof tried);
     for (struct vs_watched *w = watched; w < vs_watched_end; w++)
         random_block(w, ago, spread, size);
@@ -72,7 +73,7 @@ static void random_state(void)
 
 static bool may_go(const struct vs_watched *w, uint64_t oldest)
 {
-    return w->s == served && !w->parked && w->work < oldest && !tried[w - watched];
+    return w->s == vs_served && !w->parked && w->work < oldest && !tried[w - watched];
 }
 
 static uint64_t next_of(const struct vs_watched *w, bool *known)
@@ -131,7 +132,7 @@ static struct vs_watched *comes_next(uint64_t bytes)
     uint64_t least = UINT64_MAX;
     VS_WATCHED_EACH(w)
     {
-        bool known, may = w->parked && !w->freed && !w->undone && w->s == served && w->size <= bytes;
+        bool known, may = w->parked && !w->freed && !w->undone && w->s == vs_served && w->size <= bytes;
         uint64_t next = next_of(w, &known);
         if (may && !tried[w - watched] && known && next < least &&
             (w->ahead == 0 || next <= vs_forecast_longest(&w->forecast) / 2)) {
@@ -152,7 +153,7 @@ TEST(what_goes_next_is_what_the_plain_rule_says)
         uint64_t oldest = one_in(3) ? below(100) : UINT64_MAX, need = below(2000);
         struct vs_watched *w;
         random_state();
-        vs_forecast_begin(served, oldest, NOW);
+        vs_forecast_begin(vs_served, oldest, NOW);
         do {
             w = goes_next(need, oldest);
             assert_ptr_equal(vs_forecast_choose(need), w);
@@ -172,7 +173,7 @@ TEST(what_goes_ahead_of_need_is_what_the_plain_rule_says)
         uint64_t oldest = one_in(3) ? below(100) : UINT64_MAX;
         struct vs_watched *w;
         random_state();
-        struct vs_ranking *going = vs_habit_going(served, NOW, oldest);
+        struct vs_ranking *going = vs_habit_going(vs_served, NOW, oldest);
         do {
             w = goes_ahead_next(oldest);
             assert_ptr_equal(vs_ranking_take(going), w);
@@ -185,6 +186,34 @@ TEST(what_goes_ahead_of_need_is_what_the_plain_rule_says)
     assert_true(chosen > STATES);
 }
 
+TEST(none_goes_ahead_of_need_before_it_is_due)
+{
+    uint32_t later = 0;
+    for (uint32_t i = 0; i < STATES; i++) {
+        random_state();
+        struct vs_ranking *going = vs_habit_going(vs_served, NOW, UINT64_MAX);
+        for (struct vs_watched *w; (w = vs_ranking_take(going)) != NULL;)
+            w->went = true;
+        uint64_t due = vs_habit_due(vs_served);
+        later += due != UINT64_MAX;
+        if (due != UINT64_MAX)
+            assert_ptr_equal(vs_ranking_take(vs_habit_going(vs_served, due - 1, UINT64_MAX)), NULL);
+    }
+    assert_true(later > STATES / 20);
+}
+
+TEST(a_use_makes_a_block_due_that_goes_ahead_of_need)
+{
+    random_state();
+    *watched = (struct vs_watched){
+        .address = 1, .size = 2, .s = vs_served, .habit = 2, .forecast = random_forecast(0, 1)};
+    vs_habit_going(vs_served, UINT64_MAX, UINT64_MAX);
+    uint64_t before = vs_habit_due(vs_served);
+    vs_habit_used(watched, NOW);
+    vs_forecast_used(&watched->forecast, NOW);
+    assert_true(vs_habit_due(vs_served) < before && vs_habit_due(vs_served) > NOW);
+}
+
 /* What is larger than the room that is left is passed over, as the caller does. */
 TEST(what_comes_back_early_is_what_the_plain_rule_says)
 {
@@ -193,7 +222,7 @@ TEST(what_comes_back_early_is_what_the_plain_rule_says)
         uint64_t left = below(4000);
         struct vs_watched *w, *other;
         random_state();
-        struct vs_ranking *coming = vs_habit_coming(served, NOW, left);
+        struct vs_ranking *coming = vs_habit_coming(vs_served, NOW, left);
         do {
             w = comes_next(left);
             do

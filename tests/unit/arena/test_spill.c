@@ -168,6 +168,28 @@ TEST(what_comes_back_early_is_needed_first_and_fits)
     assert_true(large->parked && more->parked && last->parked && lies == 0);
 }
 
+/* Requests until the block comes back, where there were so many BEFORE memory lay idle. */
+static uint32_t comes_after(uint32_t before)
+{
+    uint32_t requests = 0;
+    begin(0);
+    struct vs_watched *w = away(6, 60);
+    away(30, 70);
+    for (lies = 0; before != 0; before--)
+        vs_spill_look(vs_served, NULL, NOW);
+    for (lies = 20 * MIB; !w->early && requests < 1000; requests++)
+        vs_spill_look(vs_served, NULL, NOW);
+    return requests;
+}
+
+TEST(when_a_block_comes_back_does_not_depend_on_how_many_requests_there_were)
+{
+    uint32_t first = comes_after(40);
+    assert_true(first > 8 && first < 100);
+    for (uint32_t before = 41; before < 120; before++)
+        assert_int_equal(comes_after(before), first);
+}
+
 TEST(a_freed_block_ends_once_it_is_there_though_nothing_is_on_the_host)
 {
     begin(20 * MIB);
