@@ -63,6 +63,7 @@ struct kit {
     } place[KIT_PLACES];
     uint64_t next_place, most_places, reserved_places, chunks, capacity;
     uint64_t calls, driver_calls, aliases;
+    uint64_t rooms;   /* times that somebody asked what is left */
     uint64_t longest; /* bytes that are sent or fetched at once; 0: any number */
     /* order */
     uint64_t freed;                           /* frees told so far */
@@ -449,7 +450,8 @@ static inline void kit_hold(struct kit *k, uint64_t address, uint64_t size, uint
 
 static int kit_room(void *context, uint64_t *bytes)
 {
-    const struct kit *k = context;
+    struct kit *k = context;
+    k->rooms++;
     *bytes = (k->capacity - k->chunks) * KIT_CHUNK;
     return 0;
 }

@@ -454,6 +454,26 @@ static void a_slow_driver_is_told_once(void)
     CHECK(slow_calls == 1 && slow_made > 1600 && slow_made < 1700);
 }
 
+static void chunks_are_as_coarse_as_asked(void)
+{
+    static const uint64_t coarse[] = {0, 3 * MIB, 4 * MIB, 9 * MIB}, chunk[] = {2, 2, 4, 8};
+    for (int i = 0; i < 4; i++) {
+        uint64_t address, used;
+        cuda.coarse = coarse[i];
+        open_arena(64 * MIB);
+        OK(cuCtxSetCurrent(cuda.context));
+        used = used_bytes();
+        CHECK(cuda.chunk == chunk[i] * MIB);
+        CHECK(vs_arena_malloc(arena, VS_ARENA_ANY, MIB, &address) == 0 && used_bytes() - used == cuda.chunk);
+        close_arena();
+    }
+}
+
+TEST(chunks)
+{
+    in_a_child(chunks_are_as_coarse_as_asked, NULL, NULL);
+}
+
 TEST(slow_drivers)
 {
     in_a_child(a_slow_driver_is_told_once, "SIMCUDA_CAPACITY", "8GiB");

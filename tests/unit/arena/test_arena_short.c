@@ -110,6 +110,31 @@ TEST(a_full_device_is_answered_step_by_step)
     end();
 }
 
+/* An answer costs a millisecond under a limit.  Other processes' memory comes and goes, so it does not hold
+ * for long; what is given back ends it. */
+TEST(with_a_headroom_what_does_not_fit_is_asked_of_the_driver_now_and_then)
+{
+    uint64_t address;
+    begin_away(20, &(struct vs_arena_config){.headroom = 4 * G});
+    uint64_t small = take(VS_ARENA_ANY, 2 * G), block = take(VS_ARENA_ANY, 14 * G), asked = k.rooms;
+    for (int i = 0; i < 60; i++)
+        assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, 2 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    assert_true(k.rooms - asked >= 10 && k.rooms - asked <= 20);
+    k.capacity += 10; /* others gave it back */
+    for (int i = 0; i < 20 && vs_arena_malloc(k.arena, VS_ARENA_ANY, 2 * G, &address) != 0; i++)
+        ;
+    give(address, VS_ARENA_ANY);
+    give(small, VS_ARENA_ANY);
+    vs_arena_trim(k.arena, 0);
+    assert_int_equal(vs_arena_malloc(k.arena, VS_ARENA_ANY, 13 * G, &address), VS_BACKING_OUT_OF_MEMORY);
+    give(block, VS_ARENA_ANY);
+    vs_arena_trim(k.arena, 0);
+    take(VS_ARENA_ANY, 13 * G);
+    vs_arena_headroom(k.arena, 0); /* the last word is the driver's */
+    take(VS_ARENA_ANY, 17 * G);
+    done();
+}
+
 TEST(small_blocks_get_the_chunks_of_large_ones)
 {
     uint64_t b[8];

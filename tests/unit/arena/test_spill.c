@@ -168,6 +168,14 @@ TEST(what_comes_back_early_is_needed_first_and_fits)
     assert_true(large->parked && more->parked && last->parked && lies == 0);
 }
 
+TEST(chunks_are_larger_on_larger_devices)
+{
+    begin(0);
+    assert_int_equal(vs_spill_chunk(141ull << 30), 4 * MIB);
+    assert_int_equal(vs_spill_chunk(4ull << 30), 4 * MIB);
+    assert_true(vs_spill_chunk(3ull << 30) < 4 * MIB);
+}
+
 /* Requests until the block comes back, where there were so many BEFORE memory lay idle. */
 static uint32_t comes_after(uint32_t before)
 {
