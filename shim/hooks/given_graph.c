@@ -363,11 +363,14 @@ void vs_given_graph(CUgraphExec exec, CUstream stream)
     vs_use_flush(&u, &b);
 }
 
-bool vs_given_graph_each(CUgraphExec exec, void (*visit)(void *context, uint64_t word), void *context)
+bool vs_given_graph_each(CUgraphExec exec, void (*visit)(void *context, uint64_t word),
+                         void (*source)(void *context, uint64_t from, uint64_t size), void *context)
 {
     const struct list *l = list_of(exec);
     for (uint32_t i = 0; l != NULL && i < l->count; i++)
-        if (!is_source(&l->at[i]))
+        if (is_source(&l->at[i]))
+            source(context, l->at[i].word, l->at[i].name);
+        else
             visit(context, l->at[i].word);
     return l != NULL && !l->unseen;
 }

@@ -79,7 +79,7 @@ static void rank(bool again)
     size_t count = 0;
     bool known;
     VS_WATCHED_EACH(w)
-    if (w->s == batch.s && !w->parked && w->work < batch.oldest && !(again && w->chosen)) {
+    if (w->s == batch.s && !w->parked && !w->stored && w->work < batch.oldest && !(again && w->chosen)) {
         uint64_t next = vs_forecast_next(&w->forecast, batch.now, &known);
         farthest = next > farthest ? next : farthest;
         w->chosen = false;

@@ -36,7 +36,7 @@ struct vs_ranking *vs_habit_going(const struct vs_served *s, uint64_t now, uint6
 {
     struct vs_ranking *going = vs_ranking_begin();
     VS_WATCHED_EACH(w)
-    if (w->habit >= ENOUGH && w->s == s && !w->parked && !w->went && w->work < oldest &&
+    if (w->habit >= ENOUGH && w->s == s && !w->parked && !w->stored && !w->went && w->work < oldest &&
         now - w->forecast.last > longest(w) / BEHIND) {
         bool known;
         uint64_t next = vs_forecast_next(&w->forecast, now, &known);
