@@ -175,7 +175,7 @@ static void end_span(uint64_t start)
     atomic_store_explicit(&span[id - 1].start, 0, memory_order_release);
 }
 
-static bool in_span(uint64_t address)
+bool vs_use_is_drivers(uint64_t address)
 {
     uint32_t id = vs_living_find(&spans, address);
     return id != 0 && address >= atomic_load_explicit(&span[id - 1].start, memory_order_relaxed) &&
@@ -356,11 +356,18 @@ static void store_if_read(uint64_t from, uint64_t size)
     errno = saved;
 }
 
+void vs_use_source(uint64_t from, uint64_t size)
+{
+    int saved = errno;
+    store((const void *)from, size);
+    errno = saved;
+}
+
 void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t from, uint64_t size)
 {
     if (vs_pages_may(to) || vs_pages_may(from))
         give(u, VS_USE_COPY, (const uint64_t[]){to, from, size}, 3);
-    if (!vs_pages_may(to) || from == 0 || size < sizeof(uint64_t) || in_span(from))
+    if (!vs_pages_may(to) || from == 0 || size < sizeof(uint64_t) || vs_use_is_drivers(from))
         return;
     if (vs_pages_may(from))
         store_if_read(from, size);

@@ -95,6 +95,10 @@ void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t from, uint64_t si
  * whose addresses are among them.  Of long copies only the first VS_USE_STORED_MAX bytes are checked. */
 #define VS_USE_STORED_MAX (64u << 10)
 void vs_use_stored(const void *from, uint64_t size);
+/* The same of what a graph copies; nothing is recorded of what cannot be read. */
+void vs_use_source(uint64_t from, uint64_t size);
+/* Whether one of the driver's allocations has ADDRESS, as far as they are known. */
+bool vs_use_is_drivers(uint64_t address);
 /* Calls SEE for each of those words that may lie in a block, instead of recording it.  False: not all of them
  * can be read.  May change errno. */
 bool vs_use_read(const void *from, uint64_t size, void (*see)(void *context, uint64_t word), void *context);

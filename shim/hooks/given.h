@@ -56,9 +56,10 @@ void vs_given_graph_made(CUgraphExec exec, CUgraph graph);
 void vs_given_graph_gone(CUgraphExec exec);
 /* EXEC was launched. */
 void vs_given_graph(CUgraphExec exec, CUstream stream);
-/* Calls VISIT for each word that a launch of EXEC gives and that may be an address.  False: it is not known
- * whether it gives others. */
-bool vs_given_graph_each(CUgraphExec exec, void (*visit)(void *context, uint64_t word), void *context);
+/* Calls VISIT for each word that a launch of EXEC gives and that may be an address, and SOURCE for memory
+ * that it copies and that may be the host's.  False: it is not known whether it gives others. */
+bool vs_given_graph_each(CUgraphExec exec, void (*visit)(void *context, uint64_t word),
+                         void (*source)(void *context, uint64_t from, uint64_t size), void *context);
 /* A node of EXEC has these parameters now. */
 void vs_given_node_kernel(CUgraphExec exec, CUfunction f, struct vs_grid grid, void **params, void **extra);
 void vs_given_node_copy(CUgraphExec exec, const CUDA_MEMCPY3D *copy);

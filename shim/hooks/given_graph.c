@@ -5,7 +5,8 @@
  * address.  A later change of a node adds its new parameters and leaves all words that were there before.
  * These count as possible uses only: some may be false, but no true one is missed.  A graph with nodes that
  * cannot be read (bodies of conditions, batches of memory operations, nodes that the device itself may
- * change), and one that is not known here, may reach every block.
+ * change), and one that is not known here, may reach every block.  What it copies from the host is looked at
+ * by every launch: the addresses there by then are stored.
  *
  * By CUDA's own rules a program does not launch, change or destroy one executable graph on two threads at
  * once.
@@ -32,9 +33,9 @@
 
 struct word {
     uint64_t word;
-    uint32_t name;
-    uint16_t kinds;
-    bool sure; /* as in struct vs_use */
+    uint32_t name;  /* of a source how many bytes of it are looked at */
+    uint16_t kinds; /* 0: it is a source, memory of the host (or nobody knows whose) that is copied */
+    bool sure;      /* as in struct vs_use */
 };
 
 struct list {
@@ -68,9 +69,14 @@ static void end_list(struct list *l)
         munmap(l, l->mapped);
 }
 
+static bool is_source(const struct word *w)
+{
+    return w->kinds == 0;
+}
+
 static bool before_by_word(const struct word *a, const struct word *b)
 {
-    return a->word < b->word;
+    return a->word != b->word ? a->word < b->word : is_source(a) < is_source(b);
 }
 
 static bool before_by_work(const struct word *a, const struct word *b)
@@ -91,19 +97,25 @@ static void sort(struct list *l, bool (*before)(const struct word *, const struc
         }
 }
 
+/* B, which is the same word, is added to A. */
+static void merge(struct word *a, const struct word *b)
+{
+    if (!is_source(b) || b->name > a->name)
+        a->name = b->name;
+    a->kinds |= b->kinds;
+    a->sure |= b->sure;
+}
+
 /* Sorts by word, and leaves one of each, with all kinds and the last name. */
 static void sort_and_merge(struct list *l)
 {
     sort(l, before_by_word);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < l->count; i++) {
-        if (kept != 0 && l->at[kept - 1].word == l->at[i].word) {
-            l->at[kept - 1].kinds |= l->at[i].kinds;
-            l->at[kept - 1].sure |= l->at[i].sure;
-            l->at[kept - 1].name = l->at[i].name;
-        } else {
+        if (kept != 0 && !before_by_word(&l->at[kept - 1], &l->at[i]))
+            merge(&l->at[kept - 1], &l->at[i]);
+        else
             l->at[kept++] = l->at[i];
-        }
     }
     l->count = kept;
 }
@@ -138,14 +150,20 @@ static void grow(struct reading *r)
     r->list = more;
 }
 
-static void put(struct reading *r, uint64_t word, uint16_t kinds, bool sure)
+static void add(struct reading *r, struct word word)
 {
-    if (r->list == NULL || !vs_pages_near(word)) /* its block may come later */
+    if (r->list == NULL)
         return;
     if (r->list->count == r->list->room)
         grow(r);
     if (r->list->count < r->list->room)
-        r->list->at[r->list->count++] = (struct word){word, r->name, kinds | VS_ACCESS_GRAPH, sure};
+        r->list->at[r->list->count++] = word;
+}
+
+static void put(struct reading *r, uint64_t word, uint16_t kinds, bool sure)
+{
+    if (vs_pages_near(word)) /* its block may come later */
+        add(r, (struct word){word, r->name, kinds | VS_ACCESS_GRAPH, sure});
 }
 
 static void see(void *reading, uint64_t word, bool map, bool sure)
@@ -192,12 +210,26 @@ static void read_kernel_node(struct reading *r, CUgraphNode node)
         unseen(r);
 }
 
+/* From the first byte that is read to behind the last. */
+static void read_source(struct reading *r, const CUDA_MEMCPY3D *c, uint64_t from)
+{
+    size_t height = c->Depth > 1 ? c->srcHeight : 0;
+    uint64_t size = c->WidthInBytes;
+    if (c->Height != 0 && c->Depth != 0)
+        size += c->srcPitch * (height * (c->Depth - 1) + c->Height - 1);
+    add(r, (struct word){from, (uint32_t)(size < VS_USE_STORED_MAX ? size : VS_USE_STORED_MAX), 0, true});
+}
+
 static void read_copy(struct reading *r, const CUDA_MEMCPY3D *c)
 {
+    uint64_t before = c->srcXInBytes + c->srcPitch * (c->srcY + c->srcHeight * c->srcZ);
     r->name = vs_given_name(VS_API_cuMemcpyAsync);
     if (c->srcMemoryType == CU_MEMORYTYPE_DEVICE || c->srcMemoryType == CU_MEMORYTYPE_UNIFIED)
-        put(r, c->srcDevice + c->srcXInBytes + c->srcPitch * (c->srcY + c->srcHeight * c->srcZ),
-            VS_ACCESS_COPY_FROM, true);
+        put(r, c->srcDevice + before, VS_ACCESS_COPY_FROM, true);
+    if (c->srcMemoryType == CU_MEMORYTYPE_HOST)
+        read_source(r, c, (uint64_t)(uintptr_t)c->srcHost + before);
+    else if (c->srcMemoryType == CU_MEMORYTYPE_UNIFIED && !vs_use_is_drivers(c->srcDevice + before))
+        read_source(r, c, c->srcDevice + before);
     if (c->dstMemoryType == CU_MEMORYTYPE_DEVICE || c->dstMemoryType == CU_MEMORYTYPE_UNIFIED)
         put(r, c->dstDevice + c->dstXInBytes + c->dstPitch * (c->dstY + c->dstHeight * c->dstZ),
             VS_ACCESS_COPY_TO, true);
@@ -317,6 +349,10 @@ void vs_given_graph(CUgraphExec exec, CUstream stream)
     struct vs_use_batch b;
     vs_use_batch_begin(&b);
     for (uint32_t i = 0; i < l->count; i++) {
+        if (is_source(&l->at[i])) {
+            vs_use_source(l->at[i].word, l->at[i].name);
+            continue;
+        }
         if (l->at[i].name != u.name || l->at[i].kinds != u.kinds) {
             vs_use_flush(&u, &b);
             u.name = l->at[i].name;
@@ -327,11 +363,15 @@ void vs_given_graph(CUgraphExec exec, CUstream stream)
     vs_use_flush(&u, &b);
 }
 
-bool vs_given_graph_each(CUgraphExec exec, void (*visit)(void *context, uint64_t word), void *context)
+bool vs_given_graph_each(CUgraphExec exec, void (*visit)(void *context, uint64_t word),
+                         void (*source)(void *context, uint64_t from, uint64_t size), void *context)
 {
     const struct list *l = list_of(exec);
     for (uint32_t i = 0; l != NULL && i < l->count; i++)
-        visit(context, l->at[i].word);
+        if (is_source(&l->at[i]))
+            source(context, l->at[i].word, l->at[i].name);
+        else
+            visit(context, l->at[i].word);
     return l != NULL && !l->unseen;
 }
 

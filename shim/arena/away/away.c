@@ -124,11 +124,13 @@ bool vs_away_lacks(void)
     return vs_park_lacks();
 }
 
-void vs_away_work(CUstream stream)
+bool vs_away_work(CUstream stream)
 {
+    bool suspended = vs_suspended_some(), watched = vs_park_is_on();
     vs_away_on(stream);
-    if (!vs_suspended_some() && vs_park_is_on())
+    if (!suspended && watched)
         vs_park_work(stream);
+    return suspended || watched;
 }
 
 /* A graph's work, captured or made by nodes, is looked at when it is launched; what is parked is mapped
@@ -145,6 +147,13 @@ bool vs_away_touches(uint64_t address, uint64_t size)
     if (vs_park_is_on() && !is_for_later(stream_now))
         vs_park_given(stream_now, address, size);
     return false;
+}
+
+bool vs_away_stores(uint64_t address)
+{
+    if (!is_for_later(stream_now))
+        vs_park_stored(address);
+    return vs_away_touches(address, 0);
 }
 
 bool vs_away_unknown(void)
@@ -251,12 +260,20 @@ void vs_away_asked(void)
     vs_gate_leave();
 }
 
+/* Which addresses copies store is seen from before the first block on. */
+static void look_before_blocks(void)
+{
+    bool spills = vs_spill_on();
+    if (spills || *vs_options.park != 0)
+        look_from_now();
+    if (spills)
+        atomic_store_explicit(&vs_park_on, true, memory_order_release);
+}
+
 uint32_t vs_away_before_malloc(void)
 {
-    if (__builtin_expect(*vs_options.spill != 0, 0) && !vs_park_is_on() && vs_spill_on()) {
-        look_from_now(); /* before any block is watched */
-        atomic_store_explicit(&vs_park_on, true, memory_order_release);
-    }
+    if (__builtin_expect((*vs_options.spill | *vs_options.park) != 0, 0) && !vs_park_is_on())
+        look_before_blocks();
     bool waits = true;
     while (waits && atomic_load_explicit(&vs_suspended.closed, memory_order_relaxed) && is_ours()) {
         enum vs_gate_state state = atomic_load(&vs_gate);

@@ -28,11 +28,14 @@ void vs_away_carry_out(const struct vs_control_request *request, const struct vs
 
 /* The calling thread looks at what a call gives STREAM. */
 void vs_away_on(CUstream stream);
-/* The same for a kernel or a graph, with which a phase may begin. */
-void vs_away_work(CUstream stream);
+/* The same for a kernel or a graph, with which a phase may begin.  False: nothing can be away. */
+bool vs_away_work(CUstream stream);
 /* Whether something of SIZE bytes at ADDRESS (0: of the block there) lies in a block that is not on the
  * device wholly, so that the call may not be made.  What is parked (park.h) comes back. */
 bool vs_away_touches(uint64_t address, uint64_t size);
+/* Likewise of an address that the call stores in device memory: kernels may find its block there from then
+ * on. */
+bool vs_away_stores(uint64_t address);
 /* Likewise where nobody knows what a call touches. */
 bool vs_away_unknown(void);
 /* Whether what the call needs could not come back, as the device has no memory: it is not made. */

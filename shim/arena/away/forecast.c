@@ -86,7 +86,8 @@ static void rank(bool again)
     size_t count = 0;
     bool known;
     VS_WATCHED_EACH(w)
-    if (w->s == batch.s && !w->parked && w->work < batch.oldest && lends(w) && !(again && w->chosen)) {
+    if (w->s == batch.s && !w->parked && w->work < batch.oldest && !w->stored && lends(w) &&
+        !(again && w->chosen)) {
         uint64_t next = vs_forecast_next(&w->forecast, batch.now, &known);
         farthest = next > farthest ? next : farthest;
         w->chosen = false;

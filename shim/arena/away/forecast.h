@@ -36,7 +36,7 @@ uint32_t vs_forecast_longest(const struct vs_forecast *f);
 /* Works from NOW to the next use; *KNOWN: as foretold, otherwise as many as it has not been used for. */
 uint64_t vs_forecast_next(const struct vs_forecast *f, uint64_t now, bool *known);
 
-/* Some blocks of S are to go, none that was given to work from OLDEST on. */
+/* Some blocks of S are to go, none that was given to work from OLDEST on or whose address is stored. */
 void vs_forecast_begin(const struct vs_served *s, uint64_t oldest, uint64_t now);
 /* The one that goes next where NEED bytes lack: of those that are needed about last the one that fits best.
  * NULL: each was chosen. */

@@ -51,7 +51,7 @@ static bool agrees(void)
     VS_WATCHED_EACH(w)
     {
         struct shape *s = shape_of(w);
-        if (s != NULL)
+        if (s != NULL && w->told)
             s->found++;
     }
     for (unsigned i = 0; i < shapes && same; i++) {
@@ -64,19 +64,19 @@ static bool agrees(void)
     return same;
 }
 
-static uint32_t watched(void)
+static bool any_told(void)
 {
-    uint32_t n = 0;
     VS_WATCHED_EACH(w)
-    n++;
-    return n;
+    if (w->told)
+        return true;
+    return false;
 }
 
 float vs_foreseen_ms(void)
 {
     const char *text = vs_options.park_from, *list = strchr(text, ';');
     unsigned long long ns;
-    if (idle_ms >= 0 || *text == 0 || watched() == 0)
+    if (idle_ms >= 0 || *text == 0 || !any_told())
         return idle_ms > 0 ? idle_ms : -1;
     idle_ms = 0;
     if (list == NULL || sscanf(text, "ns=%llu", &ns) != 1 || !read_shapes(list + 1))

@@ -12,7 +12,7 @@
 
 #include "watched.h"
 
-/* Milliseconds, from the first call on at which some blocks are watched, if these are as the recording says;
+/* Milliseconds, from the first call on at which some blocks are told, if these are as the recording says;
  * below 0: nothing is foreseen. */
 float vs_foreseen_ms(void);
 /* Whether W is one of them. */

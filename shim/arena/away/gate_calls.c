@@ -85,6 +85,7 @@ static enum outcome after_look(enum vs_gate_state seen, enum vs_operands given)
 #define vs_given_node(exec, params)                        (vs_away_on(VS_PARK_NO_WORK), vs_operands_node(params))
 /* Those of the shape WORK. */
 #define vs_work_at(address, size)          vs_operands_at(address, size)
+#define vs_work_write(address, value)      vs_operands_write(address, value)
 #define vs_work_ranges(list, sizes, count) vs_operands_ranges(list, sizes, count)
 #define vs_work_words(list, count)         vs_operands_words(list, count)
 #define vs_work_copy_3d(copy)              vs_operands_copy_3d(copy)

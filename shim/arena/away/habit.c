@@ -71,7 +71,8 @@ struct vs_ranking *vs_habit_going(const struct vs_served *s, uint64_t now, uint6
     uint64_t next;
     due[s - vs_served] = UINT64_MAX;
     VS_WATCHED_EACH(w)
-    if (w->habit >= ENOUGH && w->s == s && !w->parked && !w->went && goes(w, now, oldest, &next))
+    if (w->habit >= ENOUGH && w->s == s && !w->parked && !w->stored && !w->went &&
+        goes(w, now, oldest, &next))
         vs_ranking_add(going, (struct vs_ranked){~next, 0, w});
     return going;
 }

@@ -4,7 +4,8 @@
  * Copies, fills and words of streams name the memory.  A launch names it by its parameters, which only the
  * access ledger (run --access) knows the layout of: without it no launch is known.  Nor are kernels known by
  * name to find addresses in memory (access/use.h), graphs with nodes that cannot be read, and any kernel once
- * there is a texture over linear memory.  What is not known counts as away.
+ * there is a texture over linear memory.  What is not known counts as away.  Words that copies and streams
+ * write are looked at as well: an address among them keeps its block where it is.
  *
  * What a capture takes down gives the device nothing, so a captured launch passes.  A captured copy or fill
  * does not: the driver looks at once what kind of memory its addresses are, and would take those of memory
@@ -28,6 +29,30 @@ void vs_operands_reached(bool so)
 {
     /* relaxed: the gate's state, which is changed after it, publishes it */
     atomic_store_explicit(&reached, so, memory_order_relaxed);
+}
+
+/* ---- addresses that are copied ---- */
+
+static void look_at_stored(void *away, uint64_t word)
+{
+    bool *found = away;
+    *found = vs_away_stores(word) || *found;
+}
+
+/* Whether an address of what is away is among SIZE bytes that are copied FROM somewhere.  What cannot be read
+ * is device memory, and the driver's managed memory would move to the host. */
+static bool stores_away(uint64_t from, uint64_t size)
+{
+    bool away = false;
+    if (from != 0 && vs_access_on() && !vs_use_is_drivers(from))
+        vs_use_read((const void *)(uintptr_t)from, size, look_at_stored, &away);
+    return away;
+}
+
+static void look_at_source(void *away, uint64_t from, uint64_t size)
+{
+    bool *found = away;
+    *found = stores_away(from, size) || *found;
 }
 
 /* ---- launches ---- */
@@ -67,9 +92,7 @@ enum vs_operands vs_operands_launch(enum vs_gate_state seen, CUfunction f, CUstr
 {
     if (vs_given_captured(stream))
         return VS_OPERANDS_NONE;
-    if (seen == VS_GATE_CHECKED)
-        vs_away_work(stream);
-    bool away = seen != VS_GATE_CHECKED || kernel_away(f, grid, params, extra);
+    bool away = seen != VS_GATE_CHECKED || (vs_away_work(stream) && kernel_away(f, grid, params, extra));
     return away ? VS_OPERANDS_AWAY : VS_OPERANDS_HERE;
 }
 
@@ -81,7 +104,7 @@ enum vs_operands vs_operands_graph(enum vs_gate_state seen, CUgraphExec exec, CU
     if (seen != VS_GATE_CHECKED)
         return VS_OPERANDS_AWAY;
     vs_away_work(stream);
-    bool known = are_looked_at() && vs_given_graph_each(exec, look, &away);
+    bool known = vs_given_graph_each(exec, look, look_at_source, &away) && are_looked_at();
     return away || (!known && vs_away_unknown()) ? VS_OPERANDS_AWAY : VS_OPERANDS_HERE;
 }
 
@@ -100,19 +123,16 @@ bool vs_operands_ranges(const CUdeviceptr *list, const size_t *size, size_t coun
     return away;
 }
 
-/* Whether an address of what is away is among SIZE bytes that are copied FROM somewhere.  What cannot be read
- * is device memory. */
-static bool stores_away(uint64_t from, uint64_t size)
+bool vs_operands_write(uint64_t address, uint64_t value)
 {
-    bool away = false;
-    if (from != 0 && vs_access_on())
-        vs_use_read((const void *)(uintptr_t)from, size, look, &away);
-    return away;
+    return vs_operands_at(address, sizeof value) || (vs_pages_may(value) && vs_away_stores(value));
 }
 
 bool vs_operands_copy(uint64_t to, uint64_t from, uint64_t size)
 {
-    return size != 0 && (vs_operands_at(to, size) || vs_operands_at(from, size) || stores_away(from, size));
+    uint64_t before = -to % sizeof(uint64_t); /* bytes to the first whole word there */
+    return size != 0 && (vs_operands_at(to, size) || vs_operands_at(from, size) ||
+                         (size > before && stores_away(from + before, size - before)));
 }
 
 bool vs_operands_copies(const CUdeviceptr *to, const CUdeviceptr *from, const size_t *size, size_t count)
@@ -131,38 +151,58 @@ struct box {
 };
 
 /* From the first byte to behind the last; neighbours that lie between rows count as well. */
+static uint64_t box_size(const struct box *b)
+{
+    size_t height = b->slices > 1 ? b->height : 0;
+    bool none = b->begin == 0 || b->width == 0 || b->rows == 0 || b->slices == 0;
+    return none ? 0 : b->pitch * (height * (b->slices - 1) + b->rows - 1) + b->width;
+}
+
 static bool box_away(const struct box *b)
 {
-    if (b->begin == 0 || b->width == 0 || b->rows == 0 || b->slices == 0)
-        return false;
-    size_t height = b->slices > 1 ? b->height : 0;
-    return vs_operands_at(b->begin, b->pitch * (height * (b->slices - 1) + b->rows - 1) + b->width);
+    uint64_t size = box_size(b);
+    return size != 0 && vs_operands_at(b->begin, size);
+}
+
+static bool box_stores(const struct box *b)
+{
+    uint64_t size = box_size(b);
+    return size != 0 && stores_away(b->begin, size);
 }
 
 #define HAS_ADDRESS(type) ((type) == CU_MEMORYTYPE_DEVICE || (type) == CU_MEMORYTYPE_UNIFIED)
-/* Whether the END (src, dst) of the copy C is away, of which Z slices of HEIGHT rows lie before it. */
-#define END_AWAY(c, end, z, height_, depth)                                                                  \
-    box_away(&(struct box){HAS_ADDRESS((c)->end##MemoryType)                                                 \
-                               ? (c)->end##Device + (c)->end##XInBytes +                                     \
-                                     (c)->end##Pitch * ((c)->end##Y + (height_) * (z))                       \
-                               : 0,                                                                          \
-                           (c)->WidthInBytes, (c)->Height, depth, (c)->end##Pitch, height_})
+/* The END (src, dst) at BEGIN (0: in no memory that has an address here) of the copy C of DEPTH slices, of
+ * which Z slices of HEIGHT rows lie before it. */
+#define BOX(c, end, begin_, z, height_, depth)                                                               \
+    (&(struct box){(begin_) != 0                                                                             \
+                       ? (begin_) + (c)->end##XInBytes + (c)->end##Pitch * ((c)->end##Y + (height_) * (z))   \
+                       : 0,                                                                                  \
+                   (c)->WidthInBytes, (c)->Height, depth, (c)->end##Pitch, height_})
+#define AWAY(c, end, ...)                                                                                    \
+    box_away(BOX(c, end, HAS_ADDRESS((c)->end##MemoryType) ? (c)->end##Device : 0, __VA_ARGS__))
+#define STORES(c, ...)                                                                                       \
+    box_stores(BOX(c, src,                                                                                   \
+                   (c)->srcMemoryType == CU_MEMORYTYPE_HOST      ? (uint64_t)(uintptr_t)(c)->srcHost         \
+                   : (c)->srcMemoryType == CU_MEMORYTYPE_UNIFIED ? (c)->srcDevice                            \
+                                                                 : 0,                                        \
+                   __VA_ARGS__))
+#define COPY_AWAY(c, src_z, src_height, dst_z, dst_height, depth)                                            \
+    ((c) != NULL && (AWAY(c, src, src_z, src_height, depth) || AWAY(c, dst, dst_z, dst_height, depth) ||     \
+                     STORES(c, src_z, src_height, depth)))
 
 bool vs_operands_copy_2d(const CUDA_MEMCPY2D *c)
 {
-    return c != NULL && (END_AWAY(c, src, 0, 0, 1) || END_AWAY(c, dst, 0, 0, 1));
+    return COPY_AWAY(c, 0, 0, 0, 0, 1);
 }
 
 bool vs_operands_copy_3d(const CUDA_MEMCPY3D *c)
 {
-    return c != NULL && (END_AWAY(c, src, c->srcZ, c->srcHeight, c->Depth) ||
-                         END_AWAY(c, dst, c->dstZ, c->dstHeight, c->Depth));
+    return COPY_AWAY(c, c->srcZ, c->srcHeight, c->dstZ, c->dstHeight, c->Depth);
 }
 
 bool vs_operands_copy_peer(const CUDA_MEMCPY3D_PEER *c)
 {
-    return c != NULL && (END_AWAY(c, src, c->srcZ, c->srcHeight, c->Depth) ||
-                         END_AWAY(c, dst, c->dstZ, c->dstHeight, c->Depth));
+    return COPY_AWAY(c, c->srcZ, c->srcHeight, c->dstZ, c->dstHeight, c->Depth);
 }
 
 bool vs_operands_fill_node(const CUDA_MEMSET_NODE_PARAMS *p)
@@ -199,8 +239,9 @@ static bool word_away(const CUstreamBatchMemOpParams *p)
     case CU_STREAM_MEM_OP_WAIT_VALUE_64:
         return vs_operands_at(p->waitValue.address, p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ? 4 : 8);
     case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        return vs_operands_at(p->writeValue.address, 4);
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        return vs_operands_at(p->writeValue.address, p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ? 4 : 8);
+        return vs_operands_write(p->writeValue.address, p->writeValue.value64);
     case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
     case CU_STREAM_MEM_OP_BARRIER:
         return false;

@@ -23,6 +23,8 @@ enum vs_operands vs_operands_graph(enum vs_gate_state seen, CUgraphExec exec, CU
 /* Of the others only whether they touch what is away, where SEEN is CHECKED. */
 
 bool vs_operands_at(uint64_t address, uint64_t size);
+/* VALUE is written there. */
+bool vs_operands_write(uint64_t address, uint64_t value);
 bool vs_operands_ranges(const CUdeviceptr *list, const size_t *size, size_t count);
 bool vs_operands_copy(uint64_t to, uint64_t from, uint64_t size);
 bool vs_operands_copies(const CUdeviceptr *to, const CUdeviceptr *from, const size_t *size, size_t count);

@@ -61,23 +61,27 @@ static void forget(struct vs_watched *w)
     vs_park_forget(w);
 }
 
-static bool tell(uint64_t address)
+/* The block in which ADDRESS lies, watched from now on; NULL: it could not go. */
+static struct vs_watched *watch_at(uint64_t address)
 {
     struct vs_arena_block block;
     struct vs_served *s;
     struct vs_arena *arena = vs_served_owner(address, &s, &block);
-    if (arena == NULL || block.address != address || block.size < VS_WATCHED_LEAST)
-        return false;
+    if (arena == NULL || block.size < VS_WATCHED_LEAST)
+        return NULL;
     struct vs_watched *w = vs_watched_at(address, 0);
     if (w != NULL && (w->address != block.address || w->size != block.size || w->arena != arena))
         forget(w); /* its end was not seen */
-    if (vs_watched_at(address, 0) != NULL && vs_watched_at(address, 0)->parked)
+    return vs_watched_add(&(struct vs_watched){
+        .address = block.address, .size = block.size, .s = s, .arena = arena, .own = VS_PARK_NO_STREAM});
+}
+
+static bool tell(uint64_t address)
+{
+    struct vs_watched *w = watch_at(address);
+    if (w == NULL || w->address != address || w->freed)
         return false;
-    return vs_watched_add(&(struct vs_watched){.address = block.address,
-                                               .size = block.size,
-                                               .s = s,
-                                               .arena = arena,
-                                               .own = VS_PARK_NO_STREAM}) != NULL;
+    return w->told = true;
 }
 
 void vs_park_told(const uint64_t *addresses, size_t count, unsigned role)
@@ -110,6 +114,24 @@ static void watch(struct vs_served *s, struct vs_arena *arena, uint64_t address,
         vs_park_forget(w); /* its end was not seen */
     block.forecast = vs_forecast_born(now);
     vs_watched_add(&block);
+}
+
+/* One that has no role yet may be told one later. */
+void vs_park_stored(uint64_t address)
+{
+    int cancel;
+    bool spills = vs_spill_on();
+    if ((spills ? !vs_watched_near(address) : *vs_options.park == 0) || !vs_served_in())
+        return;
+    cancel = vs_parking_enter();
+    struct vs_watched *w = spills ? vs_watched_at(address, 0) : watch_at(address);
+    if (w != NULL) {
+        vs_plan_stored(w);
+        w->stored = true;
+        atomic_store_explicit(&vs_park_on, true, memory_order_relaxed); /* so that its free is seen */
+    }
+    vs_parking_leave(cancel);
+    vs_served_out();
 }
 
 /* ---- out ---- */

@@ -12,6 +12,9 @@
  * how long it is done with them.  What can be copied there and back in that time is parked from then on.  The
  * copies are ordered by events and the arena's queues, so no thread waits for them.
  *
+ * A block never goes, as long as it lives, once one of its addresses was seen to be copied to the device:
+ * kernels may find it there.  So copies are looked at from the first block on.
+ *
  * All functions but the first are called by the program's threads inside the gate, or where memory is
  * asked for or freed; without the two options they are a load.
  */
@@ -24,16 +27,23 @@
 #include <stdint.h>
 
 #include "calls.h"
+#include "core/options.h"
 
 struct vs_arena;
 struct vs_served;
 
-extern _Atomic bool vs_park_on; /* a block of a wanted role is known, or all blocks are watched */
+extern _Atomic bool vs_park_on; /* some blocks are watched, or all will be */
 
 static inline bool vs_park_is_on(void)
 {
     /* relaxed: who gives the device a block learnt of it after it was told */
     return __builtin_expect(atomic_load_explicit(&vs_park_on, memory_order_relaxed), 0);
+}
+
+/* Whether operands are looked at though nothing is away: blocks are watched, or may be any time. */
+static inline bool vs_park_looks(void)
+{
+    return vs_park_is_on() || *vs_options.park != 0;
 }
 
 /* Blocks begin at ADDRESSES that are of ROLE (trace/roles.h), as the framework says it.  Outside of every
@@ -47,6 +57,9 @@ void vs_park_work(CUstream stream);
 /* That work is given SIZE bytes at ADDRESS (0: what lies there): what is parked of it comes back, and STREAM
  * waits. */
 void vs_park_given(CUstream stream, uint64_t address, uint64_t size);
+/* That work stores ADDRESS in device memory, so the block that it lies in stays on the device from now on, or
+ * from when it is back. */
+void vs_park_stored(uint64_t address);
 /* Nobody knows what that work is given: all comes back, and STREAM waits. */
 void vs_park_unknown(CUstream stream);
 /* Whether the device had no memory for what the call needs, so that it cannot be made.  Once. */

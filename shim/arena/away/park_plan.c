@@ -66,11 +66,12 @@ static struct {
     uint64_t away; /* bytes that the optimizer had to wait for, at the most */
 } judged;          /* of these gaps, once mappings have settled */
 
-/* That of some block. */
+/* That of some block which could be parked by its role. */
 static struct vs_served *any_device(void)
 {
     VS_WATCHED_EACH(w)
-    return w->s;
+    if (w->told)
+        return w->s;
     return NULL;
 }
 
@@ -186,7 +187,7 @@ static int by_size(const void *a, const void *b)
 static bool may_park(const struct vs_watched *w)
 {
     bool alone = w->rounds >= ROUNDS && w->before == VS_ACCESS_IN_OPTIMIZER;
-    return (alone || vs_foreseen(w)) && vs_park_copies(w->s, w->arena);
+    return w->told && !w->stored && (alone || vs_foreseen(w)) && vs_park_copies(w->s, w->arena);
 }
 
 static bool is_planned(const struct vs_watched *w)
@@ -393,6 +394,14 @@ static void judge(void)
 
 /* ---- gaps ---- */
 
+static bool are_stored(void)
+{
+    VS_WATCHED_EACH(w)
+    if (w->told && w->stored)
+        return true;
+    return false;
+}
+
 /* After so many rounds a person wants to know.  READY: the gaps are as they will be. */
 static void say_why_not(uint32_t unknown, bool ready)
 {
@@ -405,6 +414,9 @@ static void say_why_not(uint32_t unknown, bool ready)
         vs_account_none("%u launches in forward and backward did not say what they use (kernels that find "
                         "addresses in memory, textures)",
                         unknown);
+    else if (are_stored())
+        vs_account_none("addresses of optimizer states were copied into device memory, where kernels may "
+                        "find them");
     else
         vs_account_none(
             "no optimizer state of 2 MiB or more is used by the optimizer alone, step after step");
@@ -452,6 +464,16 @@ void vs_plan_unforeseen(struct vs_watched *w)
            "(the last has %s) "
            "comes back at once and is parked no more",
            uses, uses == 1 ? "" : "s", uses == 1 ? "was" : "were", bytes);
+}
+
+void vs_plan_stored(struct vs_watched *w)
+{
+    static bool said;
+    if (w->planned && !said)
+        vs_log("park: an address of a parked block was copied into device memory, where kernels may find it: "
+               "such a block is parked no more");
+    said = said || w->planned;
+    w->planned = false;
 }
 
 /* Rarely it costs a copy; again and again it would cost one in each step, for nothing. */

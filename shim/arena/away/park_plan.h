@@ -31,6 +31,8 @@ void vs_plan_gap_ends(CUstream stream);
 void vs_plan_came_back(const struct vs_watched *w);
 /* W is used in another phase than the optimizer while it is parked: it is not parked again. */
 void vs_plan_unforeseen(struct vs_watched *w);
+/* The address of W is stored: it is not parked again. */
+void vs_plan_stored(struct vs_watched *w);
 /* All comes back for work of which nobody knows what it uses. */
 void vs_plan_unknown(void);
 /* The context of S has ended. */

@@ -201,7 +201,7 @@ static bool settle(struct vs_served *s)
 static bool some_are_looked_at(const struct vs_served *s)
 {
     VS_WATCHED_EACH(w)
-    if (w->s == s && !w->parked && !w->freed && w->work >= looked)
+    if (w->s == s && !w->parked && !w->freed && !w->stored && w->work >= looked)
         return true;
     return false;
 }

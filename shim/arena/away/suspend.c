@@ -153,7 +153,7 @@ static void begin(bool all)
 static void let_work_pass(void)
 {
     vs_park_go_on();
-    vs_gate_set(vs_park_is_on() ? VS_GATE_CHECKED : VS_GATE_OPEN);
+    vs_gate_set(vs_park_looks() ? VS_GATE_CHECKED : VS_GATE_OPEN);
 }
 
 /* All is on the device. */

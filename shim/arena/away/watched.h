@@ -24,6 +24,8 @@ struct vs_watched {
     uint8_t seen, before; /* phases in which the device was given it: in this round, in the last one (bits of
                              trace/access.h) */
     uint8_t rounds;       /* whole ones since it is known, 3 at most */
+    bool told;            /* it has a role that is to be parked */
+    bool stored;          /* an address in it was copied to the device, where kernels may find it: it stays */
     bool planned;         /* is parked outside of the optimizer */
     bool parked;
     bool freed;    /* and its free was asked for: nobody needs what it had */

@@ -59,6 +59,10 @@ used graphs <<END
 20|1|1|3|3|two|two|none|3|
 24|0|0||||||0|
 END
+used graph_source <<END
+4|1|1|1|1|cuMemcpyAsync|cuMemcpyAsync|none|10|
+8|0|0||||||0|stored
+END
 # ... of a graph that was captured twice what it has now
 used recapture <<END
 4|0|0||||||0|

@@ -191,6 +191,24 @@ static void graphs(void)
     OK(cuGraphDestroy(other));
 }
 
+/* What it copies from the host is what is there when it is launched. */
+static void graph_source(void)
+{
+    CUdeviceptr table = block(4 * KIB), stored = block(8 * KIB), pointers[2] = {0};
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuMemcpyHtoDAsync(table, pointers, sizeof pointers, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    pointers[1] = stored + 16;
+    OK(cuGraphLaunch(exec, stream));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
 /* A graph that is captured once more: its nodes have new parameters, and what is given to them meanwhile is
  * no use. */
 static void recapture(void)
@@ -367,10 +385,11 @@ static void killed(void)
 
 int main(int argc, char **argv)
 {
-    static const struct part parts[] = {{"params", params}, {"maps", maps},         {"copies", copies},
-                                        {"graphs", graphs}, {"lists", lists},       {"leftover", leftover},
-                                        {"waste", waste},   {"reaching", reaching}, {"recapture", recapture},
-                                        {"many", many},     {"killed", killed}};
+    static const struct part parts[] = {
+        {"params", params},       {"maps", maps},         {"copies", copies},
+        {"graphs", graphs},       {"lists", lists},       {"leftover", leftover},
+        {"waste", waste},         {"reaching", reaching}, {"graph_source", graph_source},
+        {"recapture", recapture}, {"many", many},         {"killed", killed}};
     begin();
     load();
     return play_part(argc, argv, parts, sizeof parts / sizeof *parts);

@@ -54,6 +54,19 @@ for how in unknown freed suspends; do
     parked 17 $how
     [ "$with" -le "$without" ] || fail "$how: $without MiB without, $with with"
 done
+export STORES=copy
+parked 11 stored # four of twelve stay, and have their bytes
+for STORES in copy rows slices graph batch words; do
+    [ $STORES = copy ] || shimmed "$tests/prog_park" 11 stored
+    [ $status = 0 ] && [ $((without - $(held))) -ge 60 ] || fail "stored by $STORES: $without MiB without, $(held) with, status $status"
+    expect_sql "WITH state AS (SELECT seq, row_number() OVER (ORDER BY seq) AS n FROM event WHERE op = 'alloc' AND size_bytes = 8 << 20),
+        out AS (SELECT n, count(*) AS times FROM state JOIN away_block a ON a.alloc_seq = state.seq WHERE away_bytes > 0 GROUP BY n)
+        SELECT group_concat(n || iif(times < (SELECT max(times) FROM out), ' early', '')) FROM (SELECT * FROM out ORDER BY n)" \
+        "1,2,4,5,7,8 early,9,10 early,11,12"
+    grep -qF 'park: an address of a parked block was copied into device memory' "$run/err" || fail "stored by $STORES: it is not said: $(cat "$run/err")"
+done
+parked 9 kept
+grep -qF 'park: nothing is parked so far: addresses of optimizer states were copied into device memory' "$run/err" || fail "why nothing is parked is not said: $(cat "$run/err")"
 parked 14 reaching
 account 'parking ended: work that does not say what it uses has brought all back'
 shim_env=(VRAMSCOPE_ALLOCATOR=arena VRAMSCOPE_ACCESS=on SIMCUDA_CLOCK=work VRAMSCOPE_PARK=optimizer-state SIMCUDA_CAPACITY=600MiB)

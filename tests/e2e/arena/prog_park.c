@@ -15,8 +15,11 @@
  *      freed        the states are freed while forward runs, and made anew
  *      suspends     the program suspends itself in forward
  *      born         (in every step) nothing of this; the first optimizer makes the states
- *      outgrows     (in the eighth) backward takes all of the device: no state can come back to the optimizer
- *                   before that is freed
+ *      stored       (from the second on) behind forward a kernel finds two states, later four, by
+ *                   addresses in device memory, which the road STORES (stored.h) put there
+ *      kept         (in every step) nothing of this; the addresses of all states were put there before
+ *      outgrows     (in the eighth) backward takes all of the device: no state can come back to the
+ *                   optimizer before that is freed
  *
  * prog_park.c hold - works as a line each on its standard input says: "state" looks at states, "other" at
  * memory that is none, by kernels and copies; "drop" frees a state.
@@ -26,6 +29,7 @@
 #include <stdint.h>
 
 #include "prog.h"
+#include "stored.h"
 #include "vramscope.h"
 
 #include "trace/roles.h"
@@ -101,6 +105,24 @@ static void renew_states(int step)
         drop(&state[i]);
     for (int i = 0; i < STATES; i++)
         make(&state[i], STATE, (uint32_t)(1000 * step + i));
+}
+
+static CUdeviceptr table;
+static const struct block *const in_table[] = {&state[2], &state[5], &state[7], &state[9]};
+
+/* The Ith of these, from now on. */
+static void store_state(int i)
+{
+    store(getenv("STORES"), table + (size_t)i * sizeof table, &in_table[i]->at, 1, stream);
+}
+
+static void reach_states(int count)
+{
+    for (int i = 0; i < count; i++) {
+        const uint32_t *found = reach(one, table, (size_t)i, stream);
+        for (size_t k = 0; k < in_table[i]->bytes / 4; k++)
+            CHECK(found[k] == in_table[i]->value);
+    }
 }
 
 static void forward(int step, const char *how)
@@ -217,23 +239,41 @@ int main(int argc, char **argv)
         make(&state[i], STATE, (uint32_t)i);
     if (!strcmp(argv[1], "hold"))
         hold();
+    bool stores = argc > 2 && !strcmp(argv[2], "stored");
+    OK(cuMemAllocAsync(&table, 4096, stream));
+    if (stores)
+        store_state(0);
+    for (int i = 0; i < STATES && argc > 2 && !strcmp(argv[2], "kept"); i++)
+        store("copy", table + 8 * (size_t)i, &state[i].at, 1, stream);
     for (int step = 1; step <= steps; step++) {
         if (step == steps - 1)
             least_left = SIZE_MAX;
         bool once =
             argc > 2 && (!strcmp(argv[2], "late") || !strcmp(argv[2], "one") || !strcmp(argv[2], "outgrows"));
         bool late = argc > 2 && (!strcmp(argv[2], "reaching") || !strcmp(argv[2], "longer"));
-        bool now = argc > 2 && !born && (once ? step == 8 : late ? step >= 8 : step % 3 == 0);
+        bool now = argc > 2 && !born &&
+                   (once     ? step == 8
+                    : late   ? step >= 8
+                    : stores ? step > 1
+                             : step % 3 == 0);
         forward(step, now ? argv[2] : NULL);
+        if (now && stores)
+            reach_states(step <= 8 ? 2 : 4);
         backward(step);
+        if (stores && step == 8)
+            store_state(2);
         if (now && !strcmp(argv[2], "outgrows"))
             outgrow();
         optimizer(step);
+        if (stores && step == 8)
+            store_state(3);
         if (!born)
             look(&state[1]); /* between two phases */
         for (int i = 0; i < GRADIENTS; i++)
             drop(&gradient[i]);
         tell_states();
+        if (stores && step == 1)
+            store_state(1);
         vramscope_step();
     }
     if (born)

@@ -17,6 +17,8 @@
  *     together   one kernel is given more than the device has, then less
  *     small      blocks too small to go: says how many there are until memory is out
  *     graph      a captured graph's block is used by launches
+ *     stored     kernels find blocks by addresses in device memory, which the road STORES (stored.h)
+ *                put there; then these end, and others in their places may go
  *
  * MOST=MIB: of random and threads, what is alive at the most (each).
  */
@@ -26,6 +28,7 @@
 #include <stdint.h>
 
 #include "prog.h"
+#include "stored.h"
 #include "vramscope.h"
 
 enum { LAYERS = 12, WEIGHT = 8, ACTIVATION = 7, BLOCKS = 64, TOGETHER = 16, SHARERS = 4, SHARED = 4 * MIB };
@@ -371,6 +374,36 @@ static void suspends(void)
     use_blocks(10, 20);
 }
 
+/* Six blocks are found by the table alone, and stay; others that come to lie there may go. */
+static void stored(void)
+{
+    CUdeviceptr table, at[6];
+    make_blocks(6);
+    for (int i = 0; i < 6; i++)
+        at[i] = block[i].at;
+    OK(cuMemAllocAsync(&table, sizeof at, stream));
+    store(getenv("STORES"), table, at, 6, stream);
+    for (int i = 6; i < 20; i++)
+        make(&block[i], WEIGHT * MIB, (uint32_t)(100 * i));
+    for (int i = 0; i < 6; i++) {
+        const uint32_t *found = reach(one, table, (size_t)i, stream);
+        for (size_t k = 0; k < block[i].bytes / 4; k++)
+            CHECK(found[k] == block[i].value + (uint32_t)k);
+    }
+    use_blocks(0, 20);
+    for (int i = 0; i < 6; i++)
+        drop(&block[i]);
+    make_blocks(6);
+    for (int i = 0, same = 0; i < 6; i++, same = 0) {
+        for (int k = 0; k < 6; k++)
+            same += block[i].at == at[k];
+        CHECK(same == 1);
+    }
+    for (int i = 0; i < 4; i++)
+        use_blocks(6, 20);
+    use_blocks(0, 20);
+}
+
 static void waits(void)
 {
     make_blocks(20);
@@ -400,7 +433,7 @@ int main(int argc, char **argv)
                 {"freed", freed, NULL},     {"graph", graph, NULL},
                 {"unknown", NULL, unknown}, {"together", NULL, play_together},
                 {"small", NULL, small},     {"suspends", NULL, suspends},
-                {"waits", NULL, waits}};
+                {"stored", NULL, stored},   {"waits", NULL, waits}};
     CUmodule module;
     CUevent from, to;
     float ms = 0, spent = 0;

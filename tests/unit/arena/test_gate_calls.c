@@ -53,10 +53,11 @@ void *vs_real_under(enum vs_api api)
 static struct {
     bool away;           /* whatever is asked about */
     uint64_t away_block; /* or what begins here */
+    bool nothing;        /* can be away */
     bool lost;           /* what is away does not come back */
     bool lacks;          /* the device has no memory for what comes back */
     bool closing;        /* somebody begins to close the gate while operands are looked at */
-    int asked;
+    int asked, stored;
     uint64_t address[16], size[16];
     int needed, waits;
     enum vs_gate_state after_wait;
@@ -65,7 +66,10 @@ static struct {
 
 void vs_away_on(CUstream stream) {}
 
-void vs_away_work(CUstream stream) {}
+bool vs_away_work(CUstream stream)
+{
+    return !mover.nothing;
+}
 
 bool vs_away_unknown(void)
 {
@@ -90,6 +94,12 @@ bool vs_away_touches(uint64_t address, uint64_t size)
         vs_gate_set(VS_GATE_CLOSED);
     errno = 1;
     return mover.away || (mover.away_block != 0 && address == mover.away_block);
+}
+
+bool vs_away_stores(uint64_t address)
+{
+    mover.stored++;
+    return vs_away_touches(address, 0);
 }
 
 /* Nobody is inside, and nothing was given yet. */
@@ -155,15 +165,26 @@ static uint64_t stored[4];
 
 bool vs_use_read(const void *from, uint64_t size, void (*see)(void *context, uint64_t word), void *context)
 {
-    for (uint64_t i = 0; from == stored && i < size / sizeof *stored; i++)
-        if (stored[i] != 0)
-            see(context, stored[i]);
-    return from == stored;
+    const char *at = from, *first = (const char *)stored;
+    bool here = at >= first && at < first + sizeof stored;
+    for (uint64_t word; here && size >= sizeof word && at < first + sizeof stored; size -= 8, at += 8) {
+        memcpy(&word, at, sizeof word);
+        if (word != 0)
+            see(context, word);
+    }
+    return here;
 }
 
-bool vs_given_graph_each(CUgraphExec exec, void (*visit)(void *context, uint64_t word), void *context)
+bool vs_use_is_drivers(uint64_t address)
+{
+    return address == 5 * ADDRESS;
+}
+
+bool vs_given_graph_each(CUgraphExec exec, void (*visit)(void *context, uint64_t word),
+                         void (*source)(void *context, uint64_t from, uint64_t size), void *context)
 {
     visit(context, ledger.word);
+    source(context, (uintptr_t)stored, sizeof stored);
     return !ledger.unseen;
 }
 
@@ -172,6 +193,7 @@ static void begin(enum vs_gate_state state)
     memset(&mover, 0, sizeof mover);
     memset(&ledger, 0, sizeof ledger);
     memset(calls, 0, sizeof calls);
+    memset(stored, 0, sizeof stored);
     ledger.word = ADDRESS;
     atomic_store(&vs_hot.access, 1);
     if (vs_presence_mine == NULL)
@@ -456,6 +478,64 @@ TEST(addresses_among_copied_bytes_are_asked_about)
     assert_false(vs_operands_copy(ADDRESS, (uintptr_t)stored, 2 * sizeof *stored));
     atomic_store(&vs_hot.access, 0); /* no launch is known then */
     assert_false(vs_operands_copy(ADDRESS, (uintptr_t)stored, sizeof stored));
+}
+
+/* The address is the last word there. */
+static void begin_stored(void)
+{
+    begin(VS_GATE_CHECKED);
+    stored[3] = mover.away_block = 3 * ADDRESS;
+}
+
+TEST(addresses_that_copies_of_rows_and_words_store_are_seen)
+{
+    CUDA_MEMCPY2D flat = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = stored,
+                          .srcPitch = 16,
+                          .srcY = 1,
+                          .srcXInBytes = 8,
+                          .WidthInBytes = 8,
+                          .Height = 1};
+    CUDA_MEMCPY3D slices = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                            .srcDevice = (uintptr_t)stored,
+                            .srcPitch = 8,
+                            .srcHeight = 3,
+                            .WidthInBytes = 8,
+                            .Height = 1,
+                            .Depth = 2};
+    CUstreamBatchMemOpParams word = {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64,
+                                                    .address = ADDRESS,
+                                                    .value64 = 3 * ADDRESS}};
+    vs_pages_add(3 * ADDRESS, 1);
+    begin_stored();
+    assert_true(vs_operands_copy_2d(&flat));
+    assert_true(vs_operands_copy_3d(&slices));
+    assert_true(vs_operands_copy(ADDRESS + 4, (uintptr_t)stored + 4, sizeof stored - 4));
+    assert_true(vs_operands_words(&word, 1));
+    assert_int_equal(mover.stored, 4);
+    slices.Depth = 1;
+    assert_false(vs_operands_copy_3d(&slices));
+}
+
+TEST(addresses_that_a_graph_stores_are_seen_though_it_may_need_all)
+{
+    begin_stored();
+    assert_int_equal(needs_of("cuGraphLaunch"), 1);
+    assert_int_equal(mover.stored, 1);
+    begin_stored();
+    mover.away_block = 0;
+    vs_operands_reached(true);
+    assert_int_equal(needs_of("cuGraphLaunch"), 1);
+    assert_int_equal(mover.stored, 1);
+    vs_operands_reached(false);
+}
+
+TEST(where_nothing_can_be_away_a_launch_is_not_looked_at)
+{
+    begin(VS_GATE_CHECKED);
+    mover.nothing = true;
+    assert_int_equal(needs_of("cuLaunchKernel"), 0);
+    assert_int_equal(mover.asked, 0);
 }
 
 /* ---- textures; the last, because one is never forgotten ---- */

@@ -208,3 +208,27 @@ TEST(a_freed_block_ends_once_it_is_there_though_nothing_is_on_the_host)
         vs_spill_look(vs_served, NULL, NOW);
     assert_int_equal(freed->address, 0);
 }
+
+/* By need, or as a habit; nor is it waited for. */
+TEST(a_block_that_memory_may_lead_to_stays)
+{
+    unsigned tries = 0;
+    begin(0);
+    struct vs_watched *stored = block(8, 10), *other = block(8, 20);
+    stored->stored = true;
+    assert_int_equal(refused(16, &tries), VS_SPILL_AGAIN);
+    assert_true(other->parked && !stored->parked);
+    looking = 5;
+    assert_int_equal(refused(16, &tries), VS_SPILL_AGAIN); /* the headroom is its */
+    assert_int_equal(refused(16, &tries), VS_SPILL_NO);
+    begin(0);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct vs_watched *w = away(8, 90);
+        w->parked = false;
+        w->habit = 2;
+        w->stored = i == 0;
+    }
+    for (uint32_t i = 0; i < 64; i++)
+        vs_spill_look(vs_served, NULL, NOW);
+    assert_true(!watched[0].went && watched[1].went);
+}
