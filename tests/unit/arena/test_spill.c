@@ -3,6 +3,7 @@
  * over an arena that is two numbers.
  */
 #include "arena/away/gate.h"
+#include "arena/away/habit.h"
 #include "arena/away/host.h"
 #include "arena/away/park_copy.h"
 #include "arena/away/spill.h"
@@ -226,6 +227,7 @@ TEST(a_block_that_memory_may_lead_to_stays)
         struct vs_watched *w = away(8, 90);
         w->parked = false;
         w->habit = 2;
+        vs_habit_used(w, w->forecast.last);
         w->stored = i == 0;
     }
     for (uint32_t i = 0; i < 64; i++)
