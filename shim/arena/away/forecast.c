@@ -72,13 +72,6 @@ static struct batch {
     uint64_t oldest, now, least; /* next uses in fewer works than LEAST are not ranked */
 } batch;
 
-/* Whether it can have a chunk of its own, as one in an alias mapping has. */
-static bool lends(const struct vs_watched *w)
-{
-    uint64_t mask = w->s->cuda.chunk - 1, from = (w->address + mask) & ~mask;
-    return from == w->address || from < ((w->address + w->size) & ~mask);
-}
-
 /* AGAIN: all that were not chosen; else those that are used late, as a few are enough as a rule. */
 static void rank(bool again)
 {
@@ -86,8 +79,7 @@ static void rank(bool again)
     size_t count = 0;
     bool known;
     VS_WATCHED_EACH(w)
-    if (w->s == batch.s && !w->parked && w->work < batch.oldest && !w->stored && lends(w) &&
-        !(again && w->chosen)) {
+    if (w->s == batch.s && !w->parked && w->work < batch.oldest && !w->stored && !(again && w->chosen)) {
         uint64_t next = vs_forecast_next(&w->forecast, batch.now, &known);
         farthest = next > farthest ? next : farthest;
         w->chosen = false;

@@ -131,12 +131,14 @@ static bool have(struct vs_served *s, struct vs_arena_run run)
     return all;
 }
 
-/* Of a chunk of two blocks the latest copy is right for both. */
+/* Of a chunk of several blocks the latest copy is right for all: it is made when the last of them goes.  A
+ * block that has no other chunks goes without one. */
 static CUresult copy_out(const struct vs_watched *w, struct vs_arena_run *run)
 {
     struct vs_away_thread t;
-    if (vs_arena_block_runs(w->arena, w->address, run, 1) != 1 ||
-        vs_away_enter(&t, w->s, w->s->cuda.context) != CUDA_SUCCESS)
+    if (vs_arena_block_runs(w->arena, w->address, run, 1) == 0)
+        return CUDA_SUCCESS;
+    if (vs_away_enter(&t, w->s, w->s->cuda.context) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult status = have(w->s, *run) ? copy(w->s, *run, true) : CUDA_ERROR_OUT_OF_MEMORY;
     vs_away_leave(&t);

@@ -7,7 +7,8 @@
  *     train      layers' activations in forward, gradients in backward, two states of each weight used
  *                in the optimizer alone
  *     layers     weights, used one after the other, again and again
- *     eases      the same, and a large block that lives for ten rounds alone
+ *     little     blocks each of which begins in the middle of a chunk, and a large one
+ *     eases      the same as layers, and a large block that lives for ten rounds alone
  *     random     blocks of many sizes, used, freed and made at random
  *     threads    the same by two threads with a stream each
  *     sharing    four threads use the same blocks beside their own
@@ -144,6 +145,21 @@ static void layers(int round)
         use(&between);
         drop(&between);
     }
+}
+
+static void little(int round)
+{
+    static struct block first, weight[60], large;
+    if (round == 0)
+        make(&first, MIB, 0);
+    for (int i = 0; i < 60; i++) {
+        if (round == 0)
+            make(&weight[i], 2 * MIB, (uint32_t)i);
+        use(&weight[i]);
+    }
+    make(&large, 6 * WEIGHT * MIB, (uint32_t)round);
+    use(&large);
+    drop(&large);
 }
 
 /* From the tenth round on all fits. */
@@ -428,12 +444,11 @@ int main(int argc, char **argv)
         const char *name;
         void (*round)(int);
         void (*once)(void);
-    } ways[] = {{"train", train, NULL},     {"layers", layers, NULL},
-                {"eases", eases, NULL},     {"random", random_rounds, NULL},
-                {"freed", freed, NULL},     {"graph", graph, NULL},
-                {"unknown", NULL, unknown}, {"together", NULL, play_together},
-                {"small", NULL, small},     {"suspends", NULL, suspends},
-                {"stored", NULL, stored},   {"waits", NULL, waits}};
+    } ways[] = {{"train", train, NULL}, {"layers", layers, NULL},        {"little", little, NULL},
+                {"eases", eases, NULL}, {"random", random_rounds, NULL}, {"freed", freed, NULL},
+                {"graph", graph, NULL}, {"unknown", NULL, unknown},      {"together", NULL, play_together},
+                {"small", NULL, small}, {"suspends", NULL, suspends},    {"stored", NULL, stored},
+                {"waits", NULL, waits}};
     CUmodule module;
     CUevent from, to;
     float ms = 0, spent = 0;

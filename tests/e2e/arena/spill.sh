@@ -43,6 +43,7 @@ works 256 eases 35
 expect_sql "SELECT away_bytes FROM away ORDER BY seq DESC LIMIT 1" 0 # what went in each round goes no more
 works 130 freed 6
 works 130 graph 4
+works 130 little 4
 works 130 suspends 1
 for road in copy rows slices graph batch words; do # 48 of 130 MiB stay; those that come to lie there later do not
     works 130 stored 1 STORES=$road

@@ -23,7 +23,6 @@ static void used(uint32_t block)
 
 enum who { FORECAST, LRU, BELADY };
 static struct vs_watched watched[BLOCKS];
-static struct vs_served served = {.cuda = {.chunk = 1}};
 static struct vs_ranked room[VS_RANKINGS * BLOCKS];
 struct vs_watched *vs_watched = watched, *vs_watched_end;
 
@@ -32,7 +31,7 @@ static struct vs_watched *first_to_go(uint32_t count, uint64_t need, uint64_t ol
 {
     vs_watched_end = watched + count;
     vs_rankings_place(room, BLOCKS);
-    vs_forecast_begin(&served, oldest, now);
+    vs_forecast_begin(NULL, oldest, now);
     return vs_forecast_choose(need);
 }
 
@@ -65,7 +64,7 @@ static uint32_t come_back(enum who who, uint32_t fit)
 {
     uint32_t here = 0, count = 0;
     for (uint32_t i = 0; i < blocks; i++)
-        watched[i] = (struct vs_watched){.s = &served, .address = 1 + i, .size = 1, .parked = true};
+        watched[i] = (struct vs_watched){.address = 1 + i, .size = 1, .parked = true};
     for (uint32_t i = 0; i < uses; i++) {
         struct vs_watched *w = &watched[use[i]];
         uint64_t now = i + 1;
@@ -187,31 +186,11 @@ TEST(what_fits_best_goes_among_those_that_are_needed_at_about_that_time)
 {
     static const uint64_t size[] = {9, 4, 6, 30, 5};
     for (uint32_t i = 0; i < 5; i++)
-        watched[i] = (struct vs_watched){.s = &served,
-                                         .address = 1 + i,
-                                         .size = size[i],
-                                         .work = 10 + i,
-                                         .forecast = vs_forecast_born(10 + i)};
+        watched[i] = (struct vs_watched){
+            .address = 1 + i, .size = size[i], .work = 10 + i, .forecast = vs_forecast_born(10 + i)};
     assert_ptr_equal(first_to_go(5, 5, UINT64_MAX, 1000), &watched[4]);
     assert_ptr_equal(first_to_go(5, 10, 13, 1000), &watched[0]); /* the others are in use */
     assert_ptr_equal(first_to_go(5, 31, UINT64_MAX, 1000), &watched[3]);
     assert_ptr_equal(vs_forecast_choose(20), &watched[0]); /* the other is chosen */
     assert_null(first_to_go(5, 20, 10, 1000));
-}
-
-TEST(what_can_have_no_chunk_of_its_own_stays)
-{
-    static const struct {
-        uint64_t address, size;
-        bool goes;
-    } block[] = {{9, 7, false}, {9, 14, false}, {9, 15, true}, {16, 7, true}, {12, 11, false}};
-    for (uint32_t i = 0; i < 5; i++) {
-        served.cuda.chunk = 8;
-        watched[0] = (struct vs_watched){.s = &served,
-                                         .address = block[i].address,
-                                         .size = block[i].size,
-                                         .forecast = vs_forecast_born(1)};
-        assert_ptr_equal(first_to_go(1, 1, 10, 20), block[i].goes ? watched : NULL);
-    }
-    served.cuda.chunk = 1;
 }

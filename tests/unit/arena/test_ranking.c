@@ -63,7 +63,6 @@ static void random_state(void)
     uint32_t ago = 1 + below(1000), spread = spreads[below(4)], size = sizes[below(3)];
     vs_watched_end = watched + 1 + below(BLOCKS);
     vs_rankings_place(room, BLOCKS);
-    vs_served[0].cuda.chunk = vs_served[1].cuda.chunk = 1;
     memset(tried, 0, sizeof tried);
     for (struct vs_watched *w = watched; w < vs_watched_end; w++)
         random_block(w, ago, spread, size);
