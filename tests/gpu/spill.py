@@ -3,7 +3,8 @@
 
     llama    1.5 billion parameters with AdamW in fp32, at 1.1 and 1.3 times the limit
     layers   inference over layers whose weights do not fit
-    vit      another training, of which nothing was looked at when --spill was made
+    vit      another training
+    convs, experts   two more, of which nothing was looked at when --spill was made
 
 SIMULATED=1: the same on the simulated driver, small, without values, times and limits: what PyTorch's kernels are given is unknown there, so that all
 has to fit.
@@ -91,7 +92,7 @@ def held(tree, out, until, shape, steps, overs):
 def main():
     part, tree, out, seconds = sys.argv[1:]
     until, tree, out = time.monotonic() + float(seconds), os.path.realpath(tree), os.path.realpath(out)
-    overs = {"llama": [(1.1, 1.5), (1.3, 2.5)], "layers": [(1.2, 12)], "vit": [(1.1, 2)]}[part]
+    overs = {"llama": [(1.1, 1.5), (1.3, 2.5)], "layers": [(1.2, 12)], "vit": [(1.1, 2)], "convs": [(1.1, 2)], "experts": [(1.1, 2)]}[part]
     held(tree, out, until, part, 8 if SIMULATED else 24, overs)
     return suspend.failures != 0
 

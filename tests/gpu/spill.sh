@@ -11,7 +11,7 @@ export SIMULATED=${SIMULATED:-} PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYT
 unset LD_PRELOAD PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
 until=$((SECONDS + ${SPILL_SECONDS:-540}))
 
-for name in ${SPILL_PARTS:-llama layers vit}; do
+for name in ${SPILL_PARTS:-llama layers vit convs experts}; do
     case $name in
     llama) part spill llama 200 ;;
     *) part spill "$name" 90 ;;

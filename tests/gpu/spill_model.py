@@ -4,6 +4,8 @@ held, and what else of the device was in use; what the arena holds idle counts a
     llama    park_model.py's, with fewer tokens
     vit      a vision transformer, SGD with momentum, gradients clipped
     layers   inference over wide layers, one after the other
+    convs    a residual network of convolutions, whose memory is activations
+    experts  many small matrices, a few of which share a chunk, AdamW
 """
 import gc
 import json
@@ -47,6 +49,67 @@ class Vit:
         return loss.detach()
 
 
+class Block(nn.Module):
+    def __init__(self, given, width, stride):
+        super().__init__()
+        self.inner = nn.Sequential(
+            nn.Conv2d(given, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+            nn.Conv2d(width, 4 * width, 1, bias=False), nn.BatchNorm2d(4 * width))
+        self.outer = nn.Sequential(nn.Conv2d(given, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width)) if given != 4 * width else nn.Identity()
+
+    def forward(self, x):
+        return F.relu(self.inner(x) + self.outer(x))
+
+
+class Convs:
+    def __init__(self):
+        self.batch, side, depths = (4, 64, (1, 1)) if SMALL else (160, 224, (3, 4, 6, 3))
+        torch.manual_seed(5)
+        blocks, given = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)], 64
+        for stage, depth in enumerate(depths):
+            for i in range(depth):
+                blocks.append(Block(given, 64 << stage, 2 if stage and not i else 1))
+                given = 256 << stage
+        self.model = nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(given, 1000)).to("cuda", memory_format=torch.channels_last)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-2, momentum=0.9, weight_decay=1e-4)
+        self.images = torch.randn(self.batch, 3, side, side).to("cuda", memory_format=torch.channels_last)
+        self.random = torch.Generator().manual_seed(6)
+
+    def step(self, number):
+        labels = torch.randint(1000, (self.batch,), generator=self.random).to("cuda")
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = F.cross_entropy(self.model(self.images).float(), labels)
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+
+class Experts:
+    def __init__(self):
+        self.width, inner, depth, self.count, self.tokens = (64, 128, 2, 4, 64) if SMALL else (768, 1536, 10, 32, 16384)
+        torch.manual_seed(7)
+        shapes = [(self.width, inner), (inner, self.width)] * (depth * self.count)
+        self.parameters = [nn.Parameter((torch.randn(shape) * 0.02).to("cuda")) for shape in shapes]
+        self.optimizer = torch.optim.AdamW(self.parameters, lr=1e-4, foreach=False)
+        self.given = torch.randn(self.tokens, self.width).to("cuda")
+
+    def step(self, number):
+        x, rest = self.given * (1 + 1e-3 * number), self.parameters
+        with torch.autocast("cuda", torch.bfloat16):
+            while rest:
+                some, rest = rest[:2 * self.count], rest[2 * self.count:]
+                parts = x.chunk(self.count)
+                x = x + torch.cat([F.gelu(part @ some[2 * i]) @ some[2 * i + 1] for i, part in enumerate(parts)])
+                x = F.layer_norm(x, x.shape[-1:])
+        loss = (x.float() - self.given).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+
 class Layers:
     def __init__(self):
         width, depth = (256, 6) if SMALL else (8192, 64)
@@ -75,7 +138,7 @@ def main():
     shape, steps = sys.argv[1:]
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False
-    job = {"llama": Llama, "vit": Vit, "layers": Layers}[shape]()
+    job = {"llama": Llama, "vit": Vit, "layers": Layers, "convs": Convs, "experts": Experts}[shape]()
     gc.disable()
     for number in range(int(steps)):
         gc.collect()
