@@ -363,16 +363,16 @@ void vs_use_source(uint64_t from, uint64_t size)
     errno = saved;
 }
 
-void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t from, uint64_t size)
+void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t from, uint64_t size, uint64_t extent)
 {
     if (vs_pages_may(to) || vs_pages_may(from))
         give(u, VS_USE_COPY, (const uint64_t[]){to, from, size}, 3);
-    if (!vs_pages_may(to) || from == 0 || size < sizeof(uint64_t) || vs_use_is_drivers(from))
+    if (!vs_pages_may(to) || from == 0 || extent < sizeof(uint64_t) || vs_use_is_drivers(from))
         return;
     if (vs_pages_may(from))
-        store_if_read(from, size);
+        store_if_read(from, extent);
     else
-        vs_use_stored((const void *)from, size);
+        vs_use_stored((const void *)from, extent);
 }
 
 void vs_use_reaching(void)

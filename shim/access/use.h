@@ -87,9 +87,9 @@ void vs_use_word(const struct vs_use *u, uint64_t word, bool sure);
 /* ... the memory from ADDRESS on, SIZE bytes (0: not known). */
 void vs_use_memory(const struct vs_use *u, uint64_t address, uint64_t size);
 
-/* ... SIZE bytes that are copied FROM somewhere TO somewhere.  If they come from the host: as
- * vs_use_stored. */
-void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t from, uint64_t size);
+/* ... SIZE bytes that are copied FROM somewhere TO somewhere.  If they come from the host: as vs_use_stored,
+ * of the EXTENT bytes there in which they lie. */
+void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t from, uint64_t size, uint64_t extent);
 
 /* Records that SIZE bytes at FROM, in any memory, are copied to the device: kernels may find the blocks
  * whose addresses are among them.  Of long copies only the first VS_USE_STORED_MAX bytes are checked. */

@@ -182,13 +182,20 @@ void vs_given_unseen(CUstream stream)
 
 /* ---- copies, fills ---- */
 
-void vs_given_copy(enum vs_api api, CUstream stream, uint64_t to, uint64_t from, uint64_t size,
-                   uint16_t kinds)
+/* EXTENT: of FROM, as vs_use_copy has it. */
+static void copy(enum vs_api api, CUstream stream, uint64_t to, uint64_t from, uint64_t size, uint64_t extent,
+                 uint16_t kinds)
 {
     if (size == 0 || vs_given_captured(stream))
         return;
     struct vs_use u = vs_use_begin(vs_given_name(api), kinds);
-    vs_use_copy(&u, to, from, size);
+    vs_use_copy(&u, to, from, size, extent);
+}
+
+void vs_given_copy(enum vs_api api, CUstream stream, uint64_t to, uint64_t from, uint64_t size,
+                   uint16_t kinds)
+{
+    copy(api, stream, to, from, size, size, kinds);
 }
 
 void vs_given_copies(enum vs_api api, CUstream stream, const CUdeviceptr *to, const CUdeviceptr *from,
@@ -222,31 +229,31 @@ static uint64_t span(size_t pitch, size_t width, size_t rows)
     from_on(side((c)->end##MemoryType, (c)->end##Host, (c)->end##Device), (c)->end##XInBytes, (c)->end##Y,   \
             z, (c)->end##Pitch, height)
 
+/* As many rows as there are, by the smaller pitch: no further than either side reaches. */
+#define COPY(c, src_z, src_height, dst_z, dst_height, depth)                                                 \
+    copy(api, stream, BEGINS(c, dst, dst_z, dst_height), BEGINS(c, src, src_z, src_height),                  \
+         span((c)->srcPitch < (c)->dstPitch ? (c)->srcPitch : (c)->dstPitch, (c)->WidthInBytes,              \
+              (c)->Height * (depth)),                                                                        \
+         span((c)->srcPitch, (c)->WidthInBytes,                                                              \
+              (c)->Height == 0 || (depth) == 0 ? 0 : (src_height) * ((depth)-1) + (c)->Height),              \
+         0)
+
 void vs_given_copy_2d(enum vs_api api, CUstream stream, const CUDA_MEMCPY2D *c)
 {
-    if (c == NULL)
-        return;
-    size_t pitch = c->srcPitch > c->dstPitch ? c->dstPitch : c->srcPitch;
-    vs_given_copy(api, stream, BEGINS(c, dst, 0, 0), BEGINS(c, src, 0, 0),
-                  span(pitch, c->WidthInBytes, c->Height), 0);
+    if (c != NULL)
+        COPY(c, 0, c->Height, 0, c->Height, 1);
 }
 
 void vs_given_copy_3d(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D *c)
 {
-    if (c == NULL)
-        return;
-    size_t pitch = c->srcPitch > c->dstPitch ? c->dstPitch : c->srcPitch;
-    vs_given_copy(api, stream, BEGINS(c, dst, c->dstZ, c->dstHeight), BEGINS(c, src, c->srcZ, c->srcHeight),
-                  span(pitch, c->WidthInBytes, c->Height * c->Depth), 0);
+    if (c != NULL)
+        COPY(c, c->srcZ, c->srcHeight, c->dstZ, c->dstHeight, c->Depth);
 }
 
 void vs_given_copy_peer(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D_PEER *c)
 {
-    if (c == NULL)
-        return;
-    size_t pitch = c->srcPitch > c->dstPitch ? c->dstPitch : c->srcPitch;
-    vs_given_copy(api, stream, BEGINS(c, dst, c->dstZ, c->dstHeight), BEGINS(c, src, c->srcZ, c->srcHeight),
-                  span(pitch, c->WidthInBytes, c->Height * c->Depth), 0);
+    if (c != NULL)
+        COPY(c, c->srcZ, c->srcHeight, c->dstZ, c->dstHeight, c->Depth);
 }
 
 void vs_given_fill(enum vs_api api, CUstream stream, uint64_t to, uint64_t size)

@@ -47,8 +47,10 @@ used copies <<END
 20|1|1|1|1|cuMemcpyDtoD|cuMemcpyDtoD|none|8|
 24|1|1|1|1|cuMemcpy|cuMemcpy|none|24|
 28|0|0||||||0|stored
-32|1|1|1|1|cuMemcpyHtoDAsync|cuMemcpyHtoDAsync|none|24|
+32|3|1|1|1|cuMemcpyHtoDAsync|cuMemcpy3D|none|24|
 36|1|1|1|1|cuMemsetD8|cuMemsetD8|none|32|
+40|0|0||||||0|stored
+44|0|0||||||0|stored
 END
 # a captured launch is no use; a launched graph is, also of what its nodes had before they were changed
 used graphs <<END

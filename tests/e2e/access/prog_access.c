@@ -135,13 +135,35 @@ static void copies(void)
                 source = block(16 * KIB);
     CUdeviceptr target = block(20 * KIB), any = block(24 * KIB), stored = block(28 * KIB);
     CUdeviceptr table = block(32 * KIB), wide = block(36 * KIB);
-    CUdeviceptr pointers[2] = {0, stored + 16};
+    CUdeviceptr row = block(40 * KIB), slice = block(44 * KIB), pointers[2] = {0, stored + 16};
+    CUdeviceptr rows[2][8] = {{0}, {row}}, slices[2][3][4] = {{{0}}, {{slice}}};
+    CUDA_MEMCPY2D flat = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = rows,
+                          .srcPitch = sizeof rows[0],
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = table,
+                          .dstPitch = 8,
+                          .WidthInBytes = 8,
+                          .Height = 2};
+    CUDA_MEMCPY3D deep = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = slices,
+                          .srcPitch = sizeof slices[0][0],
+                          .srcHeight = 3,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = table,
+                          .dstPitch = 8,
+                          .dstHeight = 1,
+                          .WidthInBytes = 8,
+                          .Height = 1,
+                          .Depth = 2};
     OK(cuMemcpyHtoD(to, host, 100));
     OK(cuMemcpyDtoHAsync(host, from + 8, 100, NULL));
     OK(cuMemsetD32Async(filled + 8 * KIB, 0, 16, NULL));
     OK(cuMemcpyDtoD(target, source, 512));
     OK(cuMemcpy(any, (CUdeviceptr)(uintptr_t)host, 64));
     OK(cuMemcpyHtoDAsync(table, pointers, sizeof pointers, NULL));
+    OK(cuMemcpy2D(&flat));
+    OK(cuMemcpy3D(&deep));
     OK(cuMemsetD8(wide, 0, 36 * KIB));
     IS(cuMemcpyHtoD(to, host, 1 << 20), CUDA_ERROR_INVALID_VALUE);
 }
