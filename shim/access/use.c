@@ -295,7 +295,6 @@ bool vs_use_read(const void *from, uint64_t size, void (*see)(void *context, uin
 {
     uint64_t words[512], left = size < VS_USE_STORED_MAX ? size : VS_USE_STORED_MAX;
     const char *at = from;
-    struct vs_pages_span bounds = vs_pages_now();
     while (left >= sizeof *words) {
         size_t want = left < sizeof words ? left / sizeof *words * sizeof *words : sizeof words;
         struct iovec to = {words, want}, there = {(void *)(uintptr_t)at, want};
@@ -303,8 +302,7 @@ bool vs_use_read(const void *from, uint64_t size, void (*see)(void *context, uin
         if (syscall(SYS_process_vm_readv, getpid(), &to, 1ul, &there, 1ul, 0ul) != (long)want)
             return false;
         for (size_t i = 0; i < want / sizeof *words; i++)
-            if (vs_pages_within(bounds, words[i]) && vs_pages_may(words[i]))
-                see(context, words[i]);
+            see(context, words[i]);
         at += want;
         left -= want;
     }
@@ -321,6 +319,8 @@ static void flush_stored(struct vs_use_batch *b)
 static void put_stored(void *batch, uint64_t word)
 {
     struct vs_use_batch *b = batch;
+    if (!vs_pages_within(b->span, word) || !vs_pages_may(word))
+        return;
     b->word[b->n++] = word;
     if (b->n == VS_USE_BATCH)
         flush_stored(b);
@@ -330,7 +330,7 @@ static void put_stored(void *batch, uint64_t word)
 static bool store(const void *from, uint64_t size)
 {
     struct vs_use_batch b;
-    b.n = 0;
+    vs_use_batch_begin(&b);
     bool read = vs_use_read(from, size, put_stored, &b);
     flush_stored(&b);
     return read;
@@ -359,7 +359,8 @@ static void store_if_read(uint64_t from, uint64_t size)
 void vs_use_source(uint64_t from, uint64_t size)
 {
     int saved = errno;
-    store((const void *)from, size);
+    if (!vs_use_is_drivers(from))
+        store((const void *)from, size);
     errno = saved;
 }
 

@@ -99,8 +99,8 @@ void vs_use_stored(const void *from, uint64_t size);
 void vs_use_source(uint64_t from, uint64_t size);
 /* Whether one of the driver's allocations has ADDRESS, as far as they are known. */
 bool vs_use_is_drivers(uint64_t address);
-/* Calls SEE for each of those words that may lie in a block, instead of recording it.  False: not all of them
- * can be read.  May change errno. */
+/* Calls SEE for each word there, instead of recording those that may lie in a block.  False: not all can be
+ * read.  May change errno. */
 bool vs_use_read(const void *from, uint64_t size, void (*see)(void *context, uint64_t word), void *context);
 
 /* Records that the device was given work that may use any block. */

@@ -149,8 +149,11 @@ bool vs_away_touches(uint64_t address, uint64_t size)
     return false;
 }
 
+/* The ledger knows no block that was born while nothing was recorded. */
 bool vs_away_stores(uint64_t address)
 {
+    if (!vs_pages_may(address) && !vs_watched_near(address))
+        return false;
     if (!is_for_later(stream_now))
         vs_park_stored(address);
     return vs_away_touches(address, 0);

@@ -4,7 +4,9 @@
 #define ENOUGH 2u  /* long gaps in which it went */
 #define BEHIND 16u /* this part of the longest gap has passed since its last use: that one is over */
 
-static uint64_t due[VS_SERVED_DEVICES]; /* before this work none has to go */
+#define STEP 64u /* of this part of it: so many look like one */
+
+static uint64_t due[VS_SERVED_DEVICES]; /* before this work none is looked for */
 
 static uint64_t longest(const struct vs_watched *w)
 {
@@ -20,7 +22,9 @@ void vs_habit_went(struct vs_watched *w, uint8_t ahead)
 /* Work LAST is W's last use so far. */
 static void await(const struct vs_watched *w, uint64_t last)
 {
-    uint64_t *first = &due[w->s - vs_served], over = last + longest(w) / BEHIND + 1;
+    uint64_t *first = &due[w->s - vs_served], over = last + longest(w) / BEHIND + 1,
+             step = longest(w) / STEP + 1;
+    over += step - over % step;
     if (w->habit >= ENOUGH && over < *first)
         *first = over;
 }

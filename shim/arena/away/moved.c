@@ -30,20 +30,19 @@ void vs_moved_pieces(const struct vs_pieces *p)
     }
 }
 
-/* Tells of the block that lies from FROM to TO, in a chunk of another one that moved, if it is parked. */
-static void tell_neighbour(uint64_t from, uint64_t to, enum vs_away_why why)
+/* Tells of the blocks that lie from FROM to TO, in a chunk of another one that moved, if they are parked. */
+static void tell_neighbours(uint64_t from, uint64_t to, enum vs_away_why why)
 {
-    struct vs_watched *w = from < to ? vs_watched_at(from, to - from) : NULL;
-    if (w != NULL && w->parked)
-        tell(w->s, w->arena, w->address, why);
+    for (struct vs_watched *w; from < to && (w = vs_watched_at(from, to - from)) != NULL; to = w->address)
+        if (w->parked)
+            tell(w->s, w->arena, w->address, why);
 }
 
-/* In its first and last chunk others may lie: these go with the later of the two, and come with the earlier.
- */
+/* In its first and last chunk others may lie: these go with the last of them, and come with the first. */
 void vs_moved_watched(const struct vs_watched *w, enum vs_away_why why)
 {
     uint64_t mask = w->s->cuda.chunk - 1, end = w->address + w->size;
     tell(w->s, w->arena, w->address, why);
-    tell_neighbour(w->address & ~mask, w->address, why);
-    tell_neighbour(end, (end + mask) & ~mask, why);
+    tell_neighbours(w->address & ~mask, w->address, why);
+    tell_neighbours(end, (end + mask) & ~mask, why);
 }

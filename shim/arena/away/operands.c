@@ -44,7 +44,7 @@ static void look_at_stored(void *away, uint64_t word)
 static bool stores_away(uint64_t from, uint64_t size)
 {
     bool away = false;
-    if (from != 0 && vs_access_on() && !vs_use_is_drivers(from))
+    if (from != 0 && !vs_use_is_drivers(from))
         vs_use_read((const void *)(uintptr_t)from, size, look_at_stored, &away);
     return away;
 }

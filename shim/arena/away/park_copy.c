@@ -172,10 +172,13 @@ static void set_coming(struct vs_watched *w, bool coming)
     w->coming = coming;
 }
 
-/* The event stands for what the copy stream waits for, too: it is made where nothing is copied. */
+/* The event stands for what the copy stream waits for, too: it is made where nothing is copied, unless W had
+ * all its chunks, and no neighbour's copy brings back what stands in them. */
 static CUresult copy_in(struct vs_watched *w, struct vs_arena_run run)
 {
     struct vs_away_thread t;
+    if (run.size == 0 && vs_park_coming == 0)
+        return CUDA_SUCCESS;
     CUresult status = vs_away_enter(&t, w->s, w->s->cuda.context);
     if (status != CUDA_SUCCESS)
         return status;
@@ -200,7 +203,7 @@ static int take_back(struct vs_watched *w)
     w->parked = false;
     vs_moved_watched(w, why());
     vs_park_parked--;
-    set_coming(w, status == CUDA_SUCCESS);
+    set_coming(w, status == CUDA_SUCCESS && (back.size != 0 || vs_park_coming != 0));
     if (status != CUDA_SUCCESS) /* as the program's own next call will find */
         vs_log("park: the driver takes no copies any more (error %d)", (int)status);
     w->awaited = false;

@@ -51,7 +51,7 @@ bool vs_spill_on(void)
 
 static struct window {
     uint64_t idle[RECENT]; /* at the last requests */
-    uint32_t requests;
+    uint32_t requests, looks;
     uint32_t pause; /* requests */
     /* Idle, the least: since blocks of this kind go ahead of need, and while those of the other one went. One
      * that is away went in one of the two times. */
@@ -90,7 +90,7 @@ static void note_idle(struct window *v, uint64_t bytes)
 /* Blocks of S go until BYTES more lie idle, a little more at once than has to be.  False: none went. */
 static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, uint64_t now)
 {
-    uint64_t before = vs_arena_idle(arena), lies = before, gone = 0;
+    uint64_t before = vs_arena_idle(arena), lies = before;
     bool can = vs_park_copies(s, arena);
     if (!can)
         say_cannot();
@@ -103,15 +103,14 @@ static bool send(struct vs_served *s, struct vs_arena *arena, uint64_t bytes, ui
         if (!vs_park_out(w))
             continue;
         vs_habit_went(w, 0);
-        gone += w->size;
         w->undone = w->early;
         w->early = false;
         lies = vs_arena_idle(arena);
     }
     note_idle(&windows[s - vs_served], 0);
-    if (gone != 0)
-        say_first(gone, bytes);
-    return gone != 0;
+    if (lies > before)
+        say_first(lies - before, bytes);
+    return lies > before;
 }
 
 /* Whether some that went ahead and are of this KIND are not back. */
@@ -257,7 +256,7 @@ static void look(struct vs_served *s, struct window *v, uint64_t now)
     room = room > left ? room - left : 0;
     if (room >= VS_WATCHED_LEAST && !take_back(s, room, now))
         v->pause = PAUSE + (uint32_t)(vs_watched_end - vs_watched) / BLOCKS;
-    if (vs_park_freed != 0 && v->requests % PAUSE == 0 && vs_park_is_idle(s))
+    if (vs_park_freed != 0 && v->looks++ % PAUSE == 0 && vs_park_is_idle(s))
         settle(s);
 }
 

@@ -90,6 +90,10 @@ static int reserve(void *context, uint64_t size, uint64_t *address)
     CUresult status = enter(b, &s);
     if (status == CUDA_SUCCESS)
         status = b->call.cuMemAddressReserve(&at, size, 0, 0, 0);
+    if (status == CUDA_SUCCESS && at % b->chunk != 0) { /* by itself it heeds its own granularity alone */
+        b->call.cuMemAddressFree(at, size);
+        status = b->call.cuMemAddressReserve(&at, size, b->chunk, 0, 0);
+    }
     leave(b, &s);
     *address = at;
     return (int)status;

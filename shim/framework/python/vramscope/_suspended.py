@@ -19,10 +19,11 @@ def _communicators():
     for group, name in sorted(names.items(), key=lambda item: item[1]):
         try:
             backend = group._get_backend(c10d.torch.device("cuda"))
-        except RuntimeError:
+            # one without a communicator would warn that it guesses its device
+            can = hasattr(backend, "suspend") and getattr(backend, "_is_initialized", lambda: True)()
+        except Exception:
             continue  # the group has none for GPUs
-        # one without a communicator would warn that it guesses its device
-        if hasattr(backend, "suspend") and getattr(backend, "_is_initialized", lambda: True)():
+        if can:
             yield name, backend
 
 
@@ -47,6 +48,7 @@ class suspended:
     """
 
     moved = False
+    _away = ()
     why = "libvramscope.so is not preloaded"
 
     def _call(self, name):
@@ -64,7 +66,7 @@ class suspended:
     def _suspend_nccl(self):
         """Before the arena: it copies by the device's work.  Returns what is to be said of memory that stays."""
         stays = ""
-        for name, backend in _communicators():
+        for name, backend in list(_communicators()):
             try:
                 backend.suspend()
                 self._away.append((name, backend))
@@ -88,6 +90,8 @@ class suspended:
                 time.sleep(0.02)
 
     def __enter__(self):
+        if self._away:
+            raise RuntimeError("vramscope.suspended() is entered already: use another one")
         self.moved, self._away = False, []
         try:
             stays = self._suspend_nccl() if os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena" else ""
