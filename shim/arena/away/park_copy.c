@@ -172,13 +172,11 @@ static void set_coming(struct vs_watched *w, bool coming)
     w->coming = coming;
 }
 
-/* The event stands for what the copy stream waits for, too: it is made where nothing is copied, unless W had
- * all its chunks, and no neighbour's copy brings back what stands in them. */
+/* The event stands for what the copy stream waits for, too, and for neighbours' copies: it is made where
+ * nothing is copied. */
 static CUresult copy_in(struct vs_watched *w, struct vs_arena_run run)
 {
     struct vs_away_thread t;
-    if (run.size == 0 && vs_park_coming == 0)
-        return CUDA_SUCCESS;
     CUresult status = vs_away_enter(&t, w->s, w->s->cuda.context);
     if (status != CUDA_SUCCESS)
         return status;
@@ -203,7 +201,7 @@ static int take_back(struct vs_watched *w)
     w->parked = false;
     vs_moved_watched(w, why());
     vs_park_parked--;
-    set_coming(w, status == CUDA_SUCCESS && (back.size != 0 || vs_park_coming != 0));
+    set_coming(w, status == CUDA_SUCCESS);
     if (status != CUDA_SUCCESS) /* as the program's own next call will find */
         vs_log("park: the driver takes no copies any more (error %d)", (int)status);
     w->awaited = false;

@@ -2,8 +2,8 @@
  * spill.c - see spill.h.
  *
  * What may come back early is what lay idle all the time through the last requests.  In forward that is next
- * to nothing, in backward it grows.  When that is looked at depends on the program's calls alone, and not on
- * how many looks there were before: so hardly anything else goes and comes in the next round of a loop, and
+ * to nothing, in backward it grows.  When that is looked at depends on the program's calls, and not on how
+ * many looks there were before: so hardly anything else goes and comes in the next round of a loop, and
  * the arena needs fewer new mappings.
  */
 #include "spill.h"

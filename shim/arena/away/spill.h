@@ -19,7 +19,7 @@ bool vs_spill_on(void);
 /* What of a device of TOTAL bytes the arena leaves to small blocks and the driver. */
 uint64_t vs_spill_headroom(uint64_t total);
 /* ... how large a chunk may be: a mapping takes the driver as long whatever its size, and blocks lend only
- * the chunks that are all theirs.  0: of any size. */
+ * the chunks that are all theirs.  0: as the driver has it. */
 uint64_t vs_spill_chunk(uint64_t total);
 
 /* Others go so that W, which is parked, can come back: as many as lie idle too few; or as it could not, as

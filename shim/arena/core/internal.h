@@ -225,7 +225,8 @@ int vs_supply_grow(struct vs_arena *a, uint32_t heap, uint32_t queue, uint64_t s
 int vs_supply_more(struct vs_arena *a, uint32_t heap, uint32_t count); /* COUNT idle chunks */
 int vs_supply_again(struct vs_arena *a, struct run chunks); /* those that have just been given back */
 int vs_supply_window(struct vs_arena *a, uint32_t heap);    /* its addresses */
-/* False: the driver says that COUNT chunks, with HEADROOM bytes left, are more than it has. */
+/* False: the driver says, or said a few questions ago, that COUNT chunks, with HEADROOM bytes left, are more
+ * than it has. */
 bool vs_supply_has_room(struct vs_arena *a, uint32_t count, uint64_t headroom);
 /* Keeps free chunks out of use, as a block that nobody frees: they are not mapped, or cannot be again. */
 void vs_supply_shut_off(struct vs_arena *a, uint32_t slot, uint32_t count);
