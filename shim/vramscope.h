@@ -55,12 +55,12 @@ VRAMSCOPE_API int vramscope_active(void);
 /* Moves what lives in the arena's memory (vramscope run --allocator=arena) on all devices to page-locked
  * memory of the host, and gives the devices' memory back to the driver, so that others can have it. Addresses
  * stay, and so do CUDA graphs, streams and events.  The device is waited for first, a minute at most.  Any
- * thread's later work on the device, or request for memory, first brings all back.  NCCL keeps its buffers;
- * with Python's vramscope.suspended() they go, too.
+ * thread's later work on the device, or request for memory, first brings all back.  NCCL keeps its
+ * buffers; Python's vramscope.suspended() moves them, too.
  *
- * 0: it was moved.  -1: nothing was, and WHY (of SIZE bytes, or NULL) has one line that says why;
- * without libvramscope.so preloaded WHY is not written.  Blocks while it moves; not for signal handlers, and
- * not while a stream is captured by the caller. */
+ * Returns 0 once it was moved.  Returns -1 where nothing was: then WHY, of SIZE bytes, has one line that says
+ * why.  WHY may be NULL, and is not written where libvramscope.so is not preloaded.  Blocks while it moves;
+ * not for signal handlers, and not while a stream is captured by the caller. */
 VRAMSCOPE_API int vramscope_suspend(char *why, size_t size);
 
 /* Moves it back.  Where others have taken the device's memory it waits for them, a minute at most.  0: it is

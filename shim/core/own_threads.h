@@ -8,8 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Starts a thread that handles no signals but the guard's (guard.h), with STACK bytes beside what the system
- * needs: *JOINED, or where that is NULL one that nobody joins.  0 or an error number.  Keeps errno. */
+/* Starts a thread that handles no signals but the guard's (guard.h).  It has STACK bytes beside what the
+ * system needs.  JOINED gets it; where that is NULL nobody joins the thread.  Returns 0 or an error number,
+ * and keeps errno. */
 int vs_own_thread(pthread_t *joined, size_t stack, void *(*function)(void *), void *argument);
 
 /* Gives the calling thread an empty table for good.  It must not be the process's first thread, nor become

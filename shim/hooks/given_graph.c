@@ -3,10 +3,10 @@
  *
  * Nodes are read at instantiation, those of child graphs too, and every launch gives each word that may be an
  * address.  A later change of a node adds its new parameters and leaves all words that were there before.
- * These count as possible uses only: some may be false, but no true one is missed.  A graph with nodes that
- * cannot be read (bodies of conditions, batches of memory operations, nodes that the device itself may
- * change), and one that is not known here, may reach every block.  What it copies from the host is looked at
- * by every launch: the addresses there by then are stored.
+ * These count as possible uses only: some may be false, but no true one is missed.  A graph that
+ * is not known here may reach every block.  So may one with nodes that cannot be read: bodies of conditions,
+ * batches of memory operations, nodes that the device itself may change.  What it copies from the host is
+ * looked at by every launch: the addresses there by then are stored.
  *
  * By CUDA's own rules a program does not launch, change or destroy one executable graph on two threads at
  * once.

@@ -23,7 +23,23 @@ from park_model import Training  # noqa: E402
 SMALL = os.environ.get("SIMULATED") == "1"
 
 
-class Vit:
+class Job:
+    """A training; each has parameters, an optimizer, and the loss of a step."""
+    clips = False
+
+    def step(self, number):
+        loss = self.loss(number)
+        loss.backward()
+        if self.clips:
+            nn.utils.clip_grad_norm_(self.parameters, 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+
+class Vit(Job):
+    clips = True
+
     def __init__(self):
         width, depth, batch = (128, 2, 4) if SMALL else (1280, 32, 96)
         torch.manual_seed(2)
@@ -36,17 +52,12 @@ class Vit:
         self.optimizer = torch.optim.SGD(self.parameters, lr=1e-3, momentum=0.9)
         self.random, self.batch = torch.Generator().manual_seed(3), batch
 
-    def step(self, number):
+    def loss(self, number):
         images = torch.randn(self.batch, 3, 224, 224, generator=self.random).to("cuda")
         labels = torch.randint(1000, (self.batch,), generator=self.random).to("cuda")
         with torch.autocast("cuda", torch.bfloat16):
             seen = self.model(self.patches(images).flatten(2).transpose(1, 2)).mean(1)
-            loss = F.cross_entropy(self.head(seen).float(), labels)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.parameters, 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return loss.detach()
+            return F.cross_entropy(self.head(seen).float(), labels)
 
 
 class Block(nn.Module):
@@ -62,7 +73,7 @@ class Block(nn.Module):
         return F.relu(self.inner(x) + self.outer(x))
 
 
-class Convs:
+class Convs(Job):
     def __init__(self):
         self.batch, side, depths = (4, 64, (1, 1)) if SMALL else (160, 224, (3, 4, 6, 3))
         torch.manual_seed(5)
@@ -76,17 +87,13 @@ class Convs:
         self.images = torch.randn(self.batch, 3, side, side).to("cuda", memory_format=torch.channels_last)
         self.random = torch.Generator().manual_seed(6)
 
-    def step(self, number):
+    def loss(self, number):
         labels = torch.randint(1000, (self.batch,), generator=self.random).to("cuda")
         with torch.autocast("cuda", torch.bfloat16):
-            loss = F.cross_entropy(self.model(self.images).float(), labels)
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return loss.detach()
+            return F.cross_entropy(self.model(self.images).float(), labels)
 
 
-class Experts:
+class Experts(Job):
     def __init__(self):
         self.width, inner, depth, self.count, self.tokens = (64, 128, 2, 4, 64) if SMALL else (768, 1536, 10, 32, 16384)
         torch.manual_seed(7)
@@ -95,7 +102,7 @@ class Experts:
         self.optimizer = torch.optim.AdamW(self.parameters, lr=1e-4, foreach=False)
         self.given = torch.randn(self.tokens, self.width).to("cuda")
 
-    def step(self, number):
+    def loss(self, number):
         x, rest = self.given * (1 + 1e-3 * number), self.parameters
         with torch.autocast("cuda", torch.bfloat16):
             while rest:
@@ -103,11 +110,7 @@ class Experts:
                 parts = x.chunk(self.count)
                 x = x + torch.cat([F.gelu(part @ some[2 * i]) @ some[2 * i + 1] for i, part in enumerate(parts)])
                 x = F.layer_norm(x, x.shape[-1:])
-        loss = (x.float() - self.given).square().mean()
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return loss.detach()
+        return (x.float() - self.given).square().mean()
 
 
 class Layers:

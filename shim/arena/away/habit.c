@@ -3,10 +3,9 @@
 
 #define ENOUGH 2u  /* long gaps in which it went */
 #define BEHIND 16u /* this part of the longest gap has passed since its last use: that one is over */
+#define STEP   64u /* blocks may go later by this part of it, so that one search finds several */
 
-#define STEP 64u /* of this part of it: so many look like one */
-
-static uint64_t due[VS_SERVED_DEVICES]; /* before this work none is looked for */
+static uint64_t due[VS_SERVED_DEVICES]; /* no block is searched for before this work */
 
 static uint64_t longest(const struct vs_watched *w)
 {

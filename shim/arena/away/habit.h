@@ -21,7 +21,7 @@ void vs_habit_used(struct vs_watched *w, uint64_t now);
 /* It comes back, and SPARE bytes lay idle all the while.  Whether it need not have gone. */
 bool vs_habit_back(struct vs_watched *w, uint64_t spare);
 
-/* Before this work none is to go ahead of need, or it can wait so long. */
+/* The work before which vs_habit_going need not be called: what goes ahead of need can wait that long. */
 uint64_t vs_habit_due(const struct vs_served *s);
 /* The blocks that go ahead of need, the one that is used last first.  They were given to no work from OLDEST
  * on. */

@@ -8,8 +8,8 @@
  * write are looked at as well: an address among them keeps its block where it is.
  *
  * What a capture takes down gives the device nothing, so a captured launch passes.  A captured copy or fill
- * does not: the driver looks at once what kind of memory its addresses are, and would take those of memory
- * that is away for the host's.
+ * does not.  The driver looks at once what kind of memory its addresses are: if that is away, it would take
+ * them for the host's.
  */
 #include "operands.h"
 
@@ -125,7 +125,7 @@ bool vs_operands_ranges(const CUdeviceptr *list, const size_t *size, size_t coun
 
 bool vs_operands_write(uint64_t address, uint64_t value)
 {
-    return vs_operands_at(address, sizeof value) || (vs_pages_may(value) && vs_away_stores(value));
+    return vs_operands_at(address, sizeof value) || vs_away_stores(value);
 }
 
 bool vs_operands_copy(uint64_t to, uint64_t from, uint64_t size)
@@ -171,8 +171,8 @@ static bool box_stores(const struct box *b)
 }
 
 #define HAS_ADDRESS(type) ((type) == CU_MEMORYTYPE_DEVICE || (type) == CU_MEMORYTYPE_UNIFIED)
-/* The END (src, dst) at BEGIN (0: in no memory that has an address here) of the copy C of DEPTH slices, of
- * which Z slices of HEIGHT rows lie before it. */
+/* One END (src, dst) of the copy C.  Its memory begins at BEGIN, 0 where that has no address here.  DEPTH
+ * slices are copied, behind Z others of HEIGHT rows each. */
 #define BOX(c, end, begin_, z, height_, depth)                                                               \
     (&(struct box){(begin_) != 0                                                                             \
                        ? (begin_) + (c)->end##XInBytes + (c)->end##Pitch * ((c)->end##Y + (height_) * (z))   \

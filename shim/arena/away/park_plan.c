@@ -316,8 +316,8 @@ static void plan(void)
 
 /* ---- whether it pays ---- */
 
-/* As choose, but nothing where that is too little to pay; all that L has where some device has no room for
- * those that would not go any more. */
+/* As choose, but nothing where that is too little to pay.  Some devices may have no room for those that would
+ * not go any more: then all that L has goes on. */
 static uint64_t choose_fewer(const struct list *l, uint64_t fits)
 {
     uint64_t before[VS_SERVED_DEVICES], bytes;

@@ -2,9 +2,9 @@
  * spill.c - see spill.h.
  *
  * What may come back early is what lay idle all the time through the last requests.  In forward that is next
- * to nothing, in backward it grows.  When that is looked at depends on the program's calls, and not on how
- * many looks there were before: so hardly anything else goes and comes in the next round of a loop, and
- * the arena needs fewer new mappings.
+ * to nothing, in backward it grows.  The program's calls say when that is looked at, no counter that runs on
+ * from one round of a loop to the next.  So about the same blocks go and come in each round, and the arena
+ * needs fewer new mappings.
  */
 #include "spill.h"
 
@@ -169,16 +169,20 @@ bool vs_spill_before(const struct vs_watched *w, uint64_t now)
     return taken > lies && taken != UINT64_MAX && send(w->s, w->arena, taken - lies, now);
 }
 
+static uint64_t share(uint64_t total, uint64_t part, uint64_t most)
+{
+    uint64_t bytes = total / part < most ? total / part : most;
+    return vs_spill_on() ? bytes : 0;
+}
+
 uint64_t vs_spill_headroom(uint64_t total)
 {
-    uint64_t part = total / HEADROOM < MOST ? total / HEADROOM : MOST;
-    return vs_spill_on() ? part : 0;
+    return share(total, HEADROOM, MOST);
 }
 
 uint64_t vs_spill_chunk(uint64_t total)
 {
-    uint64_t part = total / CHUNK < COARSE ? total / CHUNK : COARSE;
-    return vs_spill_on() ? part : 0;
+    return share(total, CHUNK, COARSE);
 }
 
 /* What nobody needs comes back for nothing where nobody is alive in its chunks. */

@@ -116,7 +116,7 @@ def one_stays(groups, backends):
     fails["suspend 1"] = [RuntimeError("invalid usage\nLast error:")]
     with vramscope.suspended() as suspension:
         assert suspension.moved
-        assert suspension.why == ("group 1: NCCL keeps its memory (invalid usage); NCCL_DEBUG=WARN tells more" if can else ""), suspension.why
+        assert suspension.why == ("group 1: NCCL refuses to give its memory back (invalid usage); NCCL_DEBUG=WARN tells more" if can else ""), suspension.why
     ordered(*ALL[:4], "resume 0")
 
 

@@ -97,6 +97,8 @@ bool vs_away_touches(uint64_t address, uint64_t size)
 
 bool vs_away_stores(uint64_t address)
 {
+    if (address < ADDRESS) /* no block lies there */
+        return false;
     mover.stored++;
     return vs_away_touches(address, 0);
 }

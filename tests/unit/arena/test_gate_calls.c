@@ -323,7 +323,6 @@ TEST(addresses_that_copies_of_rows_and_words_store_are_seen)
     CUstreamBatchMemOpParams word = {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64,
                                                     .address = ADDRESS,
                                                     .value64 = 3 * ADDRESS}};
-    vs_pages_add(3 * ADDRESS, 1);
     begin_stored();
     assert_true(vs_operands_copy_2d(&flat));
     assert_true(vs_operands_copy_3d(&slices));

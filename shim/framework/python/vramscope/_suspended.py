@@ -73,7 +73,7 @@ class suspended:
             except Exception as error:
                 # another library's, or a group that only sends between two ranks: their memory has names
                 if not any(text in str(error) for text in ("does not support suspend", "not initialized")):
-                    stays = f"group {name}: NCCL keeps its memory ({_line(error)}); NCCL_DEBUG=WARN tells more"
+                    stays = f"group {name}: NCCL refuses to give its memory back ({_line(error)}); NCCL_DEBUG=WARN tells more"
         return stays
 
     def _resume_nccl(self):
@@ -91,7 +91,7 @@ class suspended:
 
     def __enter__(self):
         if self._away:
-            raise RuntimeError("vramscope.suspended() is entered already: use another one")
+            raise RuntimeError("vramscope.suspended(): it is entered already, or NCCL's memory has not come back since")
         self.moved, self._away = False, []
         try:
             stays = self._suspend_nccl() if os.environ.get("VRAMSCOPE_ALLOCATOR") == "arena" else ""
