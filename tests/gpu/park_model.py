@@ -6,7 +6,7 @@ the most that PyTorch's allocator held in it.
     parts      four micro-batches to a step, gradients that are kept and clipped, AdamW tensor list by tensor list
     logged     from the eighth step on, forward looks at each state in every third
 
-tokens=N: of a step (llama) or of a micro-batch. optimizer=host: states in pinned memory, moved for each step by the program itself;
+tokens=N: of a step (llama) or of a micro-batch. checkpoints=1: forward is run again in backward. optimizer=host: states in pinned memory, moved for each step by the program itself;
 optimizer=fsdp: fully_shard with CPUOffloadPolicy, on one GPU. small=1: for a machine without one.
 """
 import gc
@@ -52,7 +52,7 @@ def llama_of(shape, chosen):
     sizes = dict(LLAMAS[shape], **(SMALL if "small" in chosen else {}))
     sizes["tokens"] = int(chosen.get("tokens", sizes["tokens"]))
     batch = sizes["tokens"] // sizes.pop("length")
-    return Namespace(batch=batch, tied=False, checkpointing=False, offload=False, attention="flash", **sizes)
+    return Namespace(batch=batch, tied=False, checkpointing="checkpoints" in chosen, offload=False, attention="flash", **sizes)
 
 
 def fill_cheaply(model):

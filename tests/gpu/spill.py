@@ -2,6 +2,8 @@
 --spill. A line for each thing that is shown, PASS, FAIL or SKIP; the exit status is 1 where one failed. No run begins after SECONDS.
 
     llama    1.5 billion parameters with AdamW in fp32, at 1.1 and 1.3 times the limit
+    card     the same with more tokens, without a limit: 155 GiB on an H200's 140, held against the job with what tokens fit, and against one that
+             keeps no activations but computes them again, whose losses are the same
     layers   inference over layers whose weights do not fit
     vit      another training
     convs, experts   two more, of which nothing was looked at when --spill was made
@@ -31,10 +33,10 @@ def judged(good, what):
 class Run:
     """A job from its beginning to its end, under LIMIT (bytes; None: without one)."""
 
-    def __init__(self, tree, out, shape, steps, spill, limit):
-        self.name = f"{shape}-{'spill' if spill else 'plain'}" + (f"-{limit // MIB}MiB" if limit else "")
+    def __init__(self, tree, out, shape, steps, spill, limit, *chosen):
+        self.name = "-".join([shape, *chosen, "spill" if spill else "plain"]) + (f"-{limit // MIB}MiB" if limit else "")
         self.database, errors = os.path.join(out, self.name + ".db"), os.path.join(out, self.name + ".stderr")
-        argv, env = [sys.executable, os.path.join(HERE, "spill_model.py"), shape, str(steps)], dict(os.environ)
+        argv, env = [sys.executable, os.path.join(HERE, "spill_model.py"), shape, str(steps), *chosen], dict(os.environ)
         run = [os.path.join(tree, "bin/vramscope"), "run", "-q", "-f", "-o", self.database, *(["--spill"] if spill else ["--allocator=arena", "--access"])]
         run += [f"--limit={limit}"] if limit else []
         if SIMULATED:
@@ -54,6 +56,7 @@ class Run:
         last = self.steps[len(self.steps) // 2:]
         self.ms = statistics.median(line["ms"] for line in last) if last else 0
         self.peak = max((line["reserved_bytes"] for line in self.steps), default=0)
+        self.total = max((line["total_bytes"] for line in self.steps), default=0)
         self.beside = min((line["beside_bytes"] for line in self.steps), default=0)
         print(f"     {self.name}: status {self.status}, {len(self.steps)} steps, the last ones {self.ms:.1f} ms, reserved {in_mib(self.peak)}", flush=True)
         for line in [line for line in self.stderr.splitlines() if "spill:" in line][:3]:
@@ -89,9 +92,26 @@ def held(tree, out, until, shape, steps, overs):
         judged(run.ms <= longer * fits.ms, f"{shape}: a step {run.ms:.1f} ms, {fits.ms:.1f} where it fits: {run.ms / max(fits.ms, 1e-3):.3f} times, at most {longer}")
 
 
+def card(tree, out, steps=16, few="tokens=36864", many="tokens=43008"):
+    fits = Run(tree, out, "llama", steps, False, None, few)
+    spilled = Run(tree, out, "llama", steps, True, None, many)
+    again = Run(tree, out, "llama", steps, False, None, many, "checkpoints=1")
+    if not verdict(fits.whole and spilled.whole and again.whole, f"card: {few} without --spill, {many} with it, and computed again, run to their ends"):
+        return
+    verdict(spilled.losses == again.losses, f"card: {len(spilled.losses)} losses are equal to the bit: {float.fromhex(spilled.losses[-1]):.6f} at the end")
+    judged(spilled.peak > spilled.total, f"card: {in_mib(spilled.peak)} on a card of {in_mib(spilled.total)}, {in_mib(spilled.away())} of them on the host at the most")
+    ratio = spilled.ms / max(fits.ms, 1e-3) * int(few.split("=")[1]) / int(many.split("=")[1])
+    judged(ratio <= 1.5, f"card: a token takes {ratio:.3f} times as long as where it fits, at most 1.5; computed again the step is {again.ms:.1f} ms")
+    dies = Run(tree, out, "llama", 2, False, None, many)
+    judged(not dies.whole and "out of memory" in dies.stderr, f"card: {many} without --spill die of out-of-memory")
+
+
 def main():
     part, tree, out, seconds = sys.argv[1:]
     until, tree, out = time.monotonic() + float(seconds), os.path.realpath(tree), os.path.realpath(out)
+    if part == "card":
+        card(tree, out, *([4] if SIMULATED else []))
+        return suspend.failures != 0
     overs = {"llama": [(1.1, 1.5), (1.3, 2.5)], "layers": [(1.2, 12)], "vit": [(1.1, 2)], "convs": [(1.1, 2)], "experts": [(1.1, 2)]}[part]
     held(tree, out, until, part, 8 if SIMULATED else 24, overs)
     return suspend.failures != 0

@@ -1,7 +1,7 @@
-"""spill_model.py SHAPE STEPS - a job for spill.py. It prints a line of JSON for each step: the loss to the bit, the time, what PyTorch's allocator
+"""spill_model.py SHAPE STEPS [NAME=VALUE...] - a job for spill.py. It prints a line of JSON for each step: the loss to the bit, the time, what PyTorch's allocator
 held, and what else of the device was in use; what the arena holds idle counts as free.
 
-    llama    park_model.py's, with fewer tokens
+    llama    park_model.py's, with fewer tokens or its arguments
     vit      a vision transformer, SGD with momentum, gradients clipped
     layers   inference over wide layers, one after the other
     convs    a residual network of convolutions, whose memory is activations
@@ -130,18 +130,19 @@ class Layers:
 
 
 class Llama:
-    def __init__(self):
-        self.training = Training("llama", {"small": "1"} if SMALL else {"tokens": "8192"})
+    def __init__(self, *chosen):
+        chosen = dict({"tokens": "8192"}, **dict(word.split("=", 1) for word in chosen))
+        self.training = Training("llama", dict(chosen, small="1", tokens="4096") if SMALL else chosen)
 
     def step(self, number):
         return self.training.step(number)[0]
 
 
 def main():
-    shape, steps = sys.argv[1:]
+    shape, steps, *chosen = sys.argv[1:]
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False
-    job = {"llama": Llama, "vit": Vit, "layers": Layers, "convs": Convs, "experts": Experts}[shape]()
+    job = {"llama": Llama, "vit": Vit, "layers": Layers, "convs": Convs, "experts": Experts}[shape](*chosen)
     gc.disable()
     for number in range(int(steps)):
         gc.collect()
@@ -153,7 +154,7 @@ def main():
         left, total = torch.cuda.mem_get_info()
         loss = loss if isinstance(loss, str) else loss.item().hex()
         print(json.dumps({"step": number + 1, "loss": loss, "ms": round(ms, 2), "reserved_bytes": torch.cuda.max_memory_reserved(),
-                          "beside_bytes": total - left - torch.cuda.memory_allocated()}), flush=True)
+                          "total_bytes": total, "beside_bytes": total - left - torch.cuda.memory_allocated()}), flush=True)
 
 
 if __name__ == "__main__":
