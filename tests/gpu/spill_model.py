@@ -154,7 +154,7 @@ def main():
         left, total = torch.cuda.mem_get_info()
         loss = loss if isinstance(loss, str) else loss.item().hex()
         print(json.dumps({"step": number + 1, "loss": loss, "ms": round(ms, 2), "reserved_bytes": torch.cuda.max_memory_reserved(),
-                          "total_bytes": total, "beside_bytes": total - left - torch.cuda.memory_allocated()}), flush=True)
+                          "allocated_bytes": torch.cuda.max_memory_allocated(), "total_bytes": total, "beside_bytes": total - left - torch.cuda.memory_allocated()}), flush=True)
 
 
 if __name__ == "__main__":
