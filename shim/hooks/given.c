@@ -238,6 +238,17 @@ void vs_given_copy_peer(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D_PE
         copy_rows(api, stream, vs_rows_peer(c));
 }
 
+void vs_given_copy_ops(enum vs_api api, CUstream stream, const struct CUDA_MEMCPY3D_BATCH_OP_st *list,
+                       size_t count)
+{
+    CUDA_MEMCPY3D c;
+    for (size_t i = 0; i < count; i++)
+        if (vs_rows_op(&list[i], &c))
+            copy_rows(api, stream, c);
+        else
+            vs_given_unseen(stream);
+}
+
 void vs_given_fill(enum vs_api api, CUstream stream, uint64_t to, uint64_t size)
 {
     if (size == 0 || vs_given_captured(stream))

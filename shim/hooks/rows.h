@@ -30,6 +30,21 @@ static inline CUDA_MEMCPY3D vs_rows_peer(const CUDA_MEMCPY3D_PEER *c)
                            .Depth = c->Depth};
 }
 
+#define VS_ROWS_POINTER(op_, end)                                                                            \
+    .end##MemoryType = CU_MEMORYTYPE_UNIFIED, .end##Device = (op_)->end.op.ptr.ptr,                          \
+    .end##Pitch = (op_)->end.op.ptr.rowLength != 0 ? (op_)->end.op.ptr.rowLength : (op_)->extent.width,      \
+    .end##Height = (op_)->end.op.ptr.layerHeight != 0 ? (op_)->end.op.ptr.layerHeight : (op_)->extent.height
+
+/* False: one end is an array, whose elements it counts in, of a size that is not known here. */
+static inline bool vs_rows_op(const struct CUDA_MEMCPY3D_BATCH_OP_st *op, CUDA_MEMCPY3D *c)
+{
+    if (op->src.type != CU_MEMCPY_OPERAND_TYPE_POINTER || op->dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER)
+        return false;
+    *c = (CUDA_MEMCPY3D){VS_ROWS_POINTER(op, src), VS_ROWS_POINTER(op, dst), .WidthInBytes = op->extent.width,
+                         .Height = op->extent.height, .Depth = op->extent.depth};
+    return true;
+}
+
 /* The memory at one END (src, dst) of the copy C; that of an array has no address here. */
 #define VS_ROWS_BOX(c, end)                                                                                  \
     vs_rows_box(c,                                                                                           \

@@ -176,6 +176,15 @@ bool vs_operands_copy_peer(const CUDA_MEMCPY3D_PEER *c)
     return c != NULL && rows_away(vs_rows_peer(c));
 }
 
+bool vs_operands_copy_ops(const struct CUDA_MEMCPY3D_BATCH_OP_st *list, size_t count)
+{
+    CUDA_MEMCPY3D c;
+    bool away = false;
+    for (size_t i = 0; list != NULL && i < count && !away; i++)
+        away = vs_rows_op(&list[i], &c) ? rows_away(c) : vs_away_unknown();
+    return away;
+}
+
 bool vs_operands_fill_node(const CUDA_MEMSET_NODE_PARAMS *p)
 {
     return p != NULL &&

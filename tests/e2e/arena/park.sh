@@ -56,7 +56,7 @@ for how in unknown freed suspends; do
 done
 export STORES=copy
 parked 11 stored # four of twelve stay, and have their bytes
-for STORES in copy rows slices graph batch words; do
+for STORES in copy rows slices boxes graph batch words; do
     [ $STORES = copy ] || shimmed "$tests/prog_park" 11 stored
     [ $status = 0 ] && [ $((without - $(held))) -ge 60 ] || fail "stored by $STORES: $without MiB without, $(held) with, status $status"
     expect_sql "WITH state AS (SELECT seq, row_number() OVER (ORDER BY seq) AS n FROM event WHERE op = 'alloc' AND size_bytes = 8 << 20),

@@ -40,7 +40,15 @@ static inline void store_apart(const char *road, CUdeviceptr table, const CUdevi
                           .WidthInBytes = sizeof *at,
                           .Height = 1,
                           .Depth = n};
-    OK(!strcmp(road, "slices") ? cuMemcpy3DAsync(&deep, stream) : cuMemcpy2DAsync(&rows, stream));
+    CUDA_MEMCPY3D_BATCH_OP op = {.src = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER,
+                                         .op.ptr = {.ptr = (uintptr_t)apart, .rowLength = sizeof *apart}},
+                                 .dst = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr = {.ptr = table}},
+                                 .extent = {sizeof *at, n, 1},
+                                 .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    if (!strcmp(road, "boxes"))
+        OK(cuMemcpy3DBatchAsync(1, &op, 0, stream));
+    else
+        OK(!strcmp(road, "slices") ? cuMemcpy3DAsync(&deep, stream) : cuMemcpy2DAsync(&rows, stream));
     OK(cuStreamSynchronize(stream));
 }
 
@@ -70,7 +78,7 @@ static inline void store(const char *road, CUdeviceptr table, const CUdeviceptr 
     CHECK(n <= STORED_MOST);
     if (!strcmp(road, "copy"))
         OK(cuMemcpyHtoDAsync(table, at, bytes, stream));
-    else if (!strcmp(road, "rows") || !strcmp(road, "slices"))
+    else if (!strcmp(road, "rows") || !strcmp(road, "slices") || !strcmp(road, "boxes"))
         store_apart(road, table, at, n, stream);
     else if (!strcmp(road, "graph"))
         store_by_graph(table, at, n, stream);

@@ -259,6 +259,17 @@ TEST(rows_are_asked_about_from_the_first_byte_to_the_last)
     needs_of("cuMemcpy3DPeer");
     asked(0, ADDRESS, 64);
     assert_int_equal(mover.asked, 1); /* the other side is an array */
+    begin(VS_GATE_CHECKED);
+    needs_of("cuMemcpy3DBatchAsync_v2");
+    asked(0, ADDRESS, 2 * 10 * 1000 + 3 * 1000 + 64);
+    asked(1, 2 * ADDRESS, 3 * 4 * 64); /* nothing lies between its rows */
+    begin(VS_GATE_CHECKED);
+    some_op.dst.type = 2; /* an array, whose elements the other end counts in */
+    assert_int_equal(needs_of("cuMemcpy3DBatchAsync"), 1);
+    some_op.dst.type = 1;
+    begin(VS_GATE_CHECKED);
+    assert_int_equal(needs_of("cuMemcpy3DWithAttributesAsync"), 0);
+    asked(1, 2 * ADDRESS, 3 * 4 * 64);
 }
 
 TEST(fills_and_words_are_asked_about_to_the_byte)
