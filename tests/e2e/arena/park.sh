@@ -90,5 +90,9 @@ shimmed "$tests/prog_park" 4
 [ "$(grep -c 'VRAMSCOPE_PARK=optimizer-state: it takes VRAMSCOPE_ALLOCATOR=arena with VRAMSCOPE_ACCESS=on' "$run/err")" = 1 ] || fail "views off: $(cat "$run/err")"
 "$V" run -q -f -o "$dir/a.db" --simulated --park=optimizer-state -- "$tests/prog_park" 6 >/dev/null 2>"$dir/err" || fail "run --park: $(cat "$dir/err")"
 grep -q 'are parked' "$dir/err" || fail "run --park: $(cat "$dir/err")"
+# the states are born, and the first is stored, while nothing is recorded
+STORES=copy SIMCUDA_CLOCK=work "$V" run -q -f -o "$dir/a.db" --simulated --park=optimizer-state --start-off -- "$tests/prog_park" 11 stored >/dev/null 2>"$dir/err" ||
+    fail "recorded from later on: $(cat "$dir/err")"
+grep -q 'are parked' "$dir/err" || fail "recorded from later on: $(cat "$dir/err")"
 "$V" run --park=gradient -- true 2>"$dir/err"
 [ $? = 2 ] || fail "another role"
