@@ -89,6 +89,25 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
 COPY_3D(copy_3d, CUDA_MEMCPY3D)
 COPY_3D(copy_3d_peer, CUDA_MEMCPY3D_PEER)
 
+static struct side operand(const CUmemcpy3DOperand *o, const CUextent3D *extent)
+{
+    size_t pitch = o->op.ptr.rowLength ? o->op.ptr.rowLength : extent->width,
+           height = o->op.ptr.layerHeight ? o->op.ptr.layerHeight : extent->height;
+    return side_of(o->type == CU_MEMCPY_OPERAND_TYPE_POINTER ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_ARRAY,
+                   NULL, o->op.ptr.ptr, pitch, height);
+}
+
+static CUresult copy_ops(const CUDA_MEMCPY3D_BATCH_OP *list, size_t count, CUstream stream)
+{
+    CUresult result = list ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+        const CUextent3D *e = &list[i].extent;
+        struct box box = {operand(&list[i].dst, e), operand(&list[i].src, e), e->width, e->height, e->depth};
+        result = copy_box(&box, stream);
+    }
+    return result;
+}
+
 static CUresult fill_rows(uint64_t to, size_t pitch, const void *pattern, unsigned width, size_t count,
                           size_t rows, CUstream stream)
 {
@@ -103,6 +122,7 @@ static CUresult fill_rows(uint64_t to, size_t pitch, const void *pattern, unsign
 #define COPY_2(stream)    copy_2d(copy, stream)
 #define COPY_3(stream)    copy_3d(copy, stream)
 #define COPY_PEER(stream) copy_3d_peer(copy, stream)
+#define COPY_OPS(stream)  copy_ops(list, count, stream)
 #define FILL(stream)      fill_rows(to, pitch, &value, sizeof value, count, rows, stream)
 
 SIM_TWINS(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, (const CUDA_MEMCPY2D *copy), NULL, COPY_2)
@@ -115,6 +135,14 @@ SIM_TWINS(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz, (const CUDA_MEMCPY3D *cop
 SIM_TWINS(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, (const CUDA_MEMCPY3D_PEER *copy), NULL, COPY_PEER)
 SIM_TWINS(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream),
           stream, COPY_PEER)
+
+SIM_TWINS(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync_ptsz,
+          (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, size_t *failed, unsigned long long flags,
+           CUstream stream),
+          stream, COPY_OPS)
+SIM_TWINS(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz,
+          (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, unsigned long long flags, CUstream stream), stream,
+          COPY_OPS)
 
 SIM_TWINS(cuMemsetD2D8_v2, cuMemsetD2D8_v2_ptds,
           (CUdeviceptr to, size_t pitch, unsigned char value, size_t count, size_t rows), NULL, FILL)

@@ -7,11 +7,7 @@
 #define _GNU_SOURCE
 #include "use.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "kernels.h"
 #include "record/record.h"
@@ -290,25 +286,6 @@ void vs_use_memory(const struct vs_use *u, uint64_t address, uint64_t size)
 
 /* ---- addresses in memory ---- */
 
-/* By a system call, because it may be device memory or unmapped by now. */
-bool vs_use_read(const void *from, uint64_t size, void (*see)(void *context, uint64_t word), void *context)
-{
-    uint64_t words[512], left = size < VS_USE_STORED_MAX ? size : VS_USE_STORED_MAX;
-    const char *at = from;
-    while (left >= sizeof *words) {
-        size_t want = left < sizeof words ? left / sizeof *words * sizeof *words : sizeof words;
-        struct iovec to = {words, want}, there = {(void *)(uintptr_t)at, want};
-        /* the last argument lies on the stack, where of an int's 64 bits clang sets 32 */
-        if (syscall(SYS_process_vm_readv, getpid(), &to, 1ul, &there, 1ul, 0ul) != (long)want)
-            return false;
-        for (size_t i = 0; i < want / sizeof *words; i++)
-            see(context, words[i]);
-        at += want;
-        left -= want;
-    }
-    return true;
-}
-
 static void flush_stored(struct vs_use_batch *b)
 {
     if (b->n != 0)
@@ -326,54 +303,36 @@ static void put_stored(void *batch, uint64_t word)
         flush_stored(b);
 }
 
-/* Records the addresses among SIZE bytes at FROM; false: they cannot be read. */
-static bool store(const void *from, uint64_t size)
+/* Records that what is at FROM, in any memory, is copied to the device: kernels may find the blocks whose
+ * addresses are among it.  False: it cannot be read. */
+static bool store(const struct vs_box *from)
 {
     struct vs_use_batch b;
     vs_use_batch_begin(&b);
-    bool read = vs_use_read(from, size, put_stored, &b);
+    bool read = vs_box_read(from, put_stored, &b);
     flush_stored(&b);
     return read;
 }
 
-void vs_use_stored(const void *from, uint64_t size)
+void vs_use_source(uint64_t from, uint64_t size)
 {
-    int saved = errno;
-    if (!store(from, size))
-        vs_use_reaching();
-    errno = saved;
+    if (!vs_use_is_drivers(from))
+        store(&VS_BOX_FLAT(from, size));
 }
 
 /* What begins on a page on which blocks lay, and outside of the driver's allocations, is memory that a
  * framework mapped, which cannot be read, or by now the host's. */
-static void store_if_read(uint64_t from, uint64_t size)
+void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t size, const struct vs_box *from)
 {
-    int saved = errno;
-    if (atomic_load_explicit(&spans_missing, memory_order_relaxed))
-        vs_use_reaching();
-    else
-        store((const void *)from, size);
-    errno = saved;
-}
-
-void vs_use_source(uint64_t from, uint64_t size)
-{
-    int saved = errno;
-    if (!vs_use_is_drivers(from))
-        store((const void *)from, size);
-    errno = saved;
-}
-
-void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t from, uint64_t size, uint64_t extent)
-{
-    if (vs_pages_may(to) || vs_pages_may(from))
-        give(u, VS_USE_COPY, (const uint64_t[]){to, from, size}, 3);
-    if (!vs_pages_may(to) || from == 0 || extent < sizeof(uint64_t) || vs_use_is_drivers(from))
+    bool lay = vs_pages_may(from->begin);
+    if (vs_pages_may(to) || lay)
+        give(u, VS_USE_COPY, (const uint64_t[]){to, from->begin, size}, 3);
+    if (!vs_pages_may(to) || vs_box_words(from) == 0 || vs_use_is_drivers(from->begin))
         return;
-    if (vs_pages_may(from))
-        store_if_read(from, extent);
-    else
-        vs_use_stored((const void *)from, extent);
+    if (lay && atomic_load_explicit(&spans_missing, memory_order_relaxed))
+        vs_use_reaching();
+    else if (!store(from) && !lay)
+        vs_use_reaching();
 }
 
 void vs_use_reaching(void)

@@ -6,14 +6,13 @@
  *
  * Every word that may lie in a block (core/pages.h) goes into the ring as it is, in among the events; which
  * block it lies in is found by who takes them out (trace/uses).  So a launch reads nothing about blocks; no
- * lock, no allocation.  Uses by addresses that lie in device memory are covered by rules only (vs_use_stored,
+ * lock, no allocation.  Uses by addresses that lie in device memory are covered by rules only (vs_use_copy,
  * vs_use_reaching).  All of it does nothing unless vs_access_on(), a load.
  */
 #ifndef VS_ACCESS_USE_H
 #define VS_ACCESS_USE_H
 
-#include <stdbool.h>
-
+#include "box.h"
 #include "core/hot.h"
 #include "core/pages.h"
 #include "trace/access.h"
@@ -87,21 +86,13 @@ void vs_use_word(const struct vs_use *u, uint64_t word, bool sure);
 /* ... the memory from ADDRESS on, SIZE bytes (0: not known). */
 void vs_use_memory(const struct vs_use *u, uint64_t address, uint64_t size);
 
-/* ... SIZE bytes that are copied FROM somewhere TO somewhere.  If they come from the host: as vs_use_stored,
- * of the EXTENT bytes there in which they lie. */
-void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t from, uint64_t size, uint64_t extent);
-
-/* Records that SIZE bytes at FROM, in any memory, are copied to the device: kernels may find the blocks
- * whose addresses are among them.  Of long copies only the first VS_USE_STORED_MAX bytes are checked. */
-#define VS_USE_STORED_MAX (64u << 10)
-void vs_use_stored(const void *from, uint64_t size);
-/* The same of what a graph copies; nothing is recorded of what cannot be read. */
+/* ... SIZE bytes that are copied FROM somewhere TO somewhere: kernels may find the blocks whose addresses are
+ * among them.  May change errno, as the next. */
+void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t size, const struct vs_box *from);
+/* Likewise SIZE bytes that a graph copies; nothing is recorded of what cannot be read. */
 void vs_use_source(uint64_t from, uint64_t size);
 /* Whether one of the driver's allocations has ADDRESS, as far as they are known. */
 bool vs_use_is_drivers(uint64_t address);
-/* Calls SEE for each word there, instead of recording those that may lie in a block.  False: not all can be
- * read.  May change errno. */
-bool vs_use_read(const void *from, uint64_t size, void (*see)(void *context, uint64_t word), void *context);
 
 /* Records that the device was given work that may use any block. */
 void vs_use_reaching(void);

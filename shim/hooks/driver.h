@@ -61,8 +61,24 @@ struct CUdevResourceDesc_st;
 /* of 12.6 and 12.8 */
 struct CUmemDecompressParams_st;
 struct CUmemcpyAttributes_st;
-struct CUDA_MEMCPY3D_BATCH_OP_st;
 #if CUDA_VERSION < 12080
+struct CUDA_MEMCPY3D_BATCH_OP_st {
+    struct {
+        enum { CU_MEMCPY_OPERAND_TYPE_POINTER = 1 } type;
+        union {
+            struct {
+                CUdeviceptr ptr;
+                size_t rowLength, layerHeight;
+                int hint[2];
+            } ptr;
+            size_t array[4];
+        } op;
+    } src, dst;
+    struct {
+        size_t width, height, depth;
+    } extent;
+    unsigned int order, flags;
+};
 enum CUtensorMapIm2ColWideMode_enum { VS_TENSOR_MAP_WIDE };
 #endif
 /* of 13.3 to 13.5 */

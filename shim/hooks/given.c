@@ -9,6 +9,7 @@
 #include "core/contracts.h"
 #include "graph.h"
 #include "record/record.h"
+#include "rows.h"
 
 static VS_HOT _Atomic uint32_t captures; /* under way */
 static _Atomic uint32_t api_name[VS_API_END];
@@ -182,20 +183,19 @@ void vs_given_unseen(CUstream stream)
 
 /* ---- copies, fills ---- */
 
-/* EXTENT: of FROM, as vs_use_copy has it. */
-static void copy(enum vs_api api, CUstream stream, uint64_t to, uint64_t from, uint64_t size, uint64_t extent,
+static void copy(enum vs_api api, CUstream stream, uint64_t to, uint64_t size, const struct vs_box *from,
                  uint16_t kinds)
 {
     if (size == 0 || vs_given_captured(stream))
         return;
     struct vs_use u = vs_use_begin(vs_given_name(api), kinds);
-    vs_use_copy(&u, to, from, size, extent);
+    vs_use_copy(&u, to, size, from);
 }
 
 void vs_given_copy(enum vs_api api, CUstream stream, uint64_t to, uint64_t from, uint64_t size,
                    uint16_t kinds)
 {
-    copy(api, stream, to, from, size, size, kinds);
+    copy(api, stream, to, size, &VS_BOX_FLAT(from, size), kinds);
 }
 
 void vs_given_copies(enum vs_api api, CUstream stream, const CUdeviceptr *to, const CUdeviceptr *from,
@@ -205,55 +205,48 @@ void vs_given_copies(enum vs_api api, CUstream stream, const CUdeviceptr *to, co
         vs_given_copy(api, stream, to[i], from[i], size[i], 0);
 }
 
-/* The begin of one side of a copy of rows.  Arrays are not tracked. */
-static uint64_t side(CUmemorytype type, const void *host, CUdeviceptr device)
-{
-    return type == CU_MEMORYTYPE_HOST                                      ? (uint64_t)(uintptr_t)host
-           : type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED ? device
-                                                                           : 0;
-}
-
-/* Of memory of SLICES times HEIGHT rows of PITCH bytes the part from X, Y, Z on. */
-static uint64_t from_on(uint64_t begin, size_t x, size_t y, size_t z, size_t pitch, size_t height)
-{
-    return begin != 0 ? begin + x + pitch * (y + height * z) : 0;
-}
-
 /* From the first byte of rows to behind the last. */
 static uint64_t span(size_t pitch, size_t width, size_t rows)
 {
     return rows == 0 ? 0 : (pitch > width ? pitch : width) * (rows - 1) + width;
 }
 
-#define BEGINS(c, end, z, height)                                                                            \
-    from_on(side((c)->end##MemoryType, (c)->end##Host, (c)->end##Device), (c)->end##XInBytes, (c)->end##Y,   \
-            z, (c)->end##Pitch, height)
-
 /* As many rows as there are, by the smaller pitch: no further than either side reaches. */
-#define COPY(c, src_z, src_height, dst_z, dst_height, depth)                                                 \
-    copy(api, stream, BEGINS(c, dst, dst_z, dst_height), BEGINS(c, src, src_z, src_height),                  \
-         span((c)->srcPitch < (c)->dstPitch ? (c)->srcPitch : (c)->dstPitch, (c)->WidthInBytes,              \
-              (c)->Height * (depth)),                                                                        \
-         span((c)->srcPitch, (c)->WidthInBytes,                                                              \
-              (c)->Height == 0 || (depth) == 0 ? 0 : (src_height) * ((depth)-1) + (c)->Height),              \
-         0)
+static void copy_rows(enum vs_api api, CUstream stream, CUDA_MEMCPY3D c)
+{
+    struct vs_box from = VS_ROWS_BOX(&c, src);
+    copy(api, stream, VS_ROWS_BOX(&c, dst).begin,
+         span(c.srcPitch < c.dstPitch ? c.srcPitch : c.dstPitch, c.WidthInBytes, c.Height * c.Depth), &from,
+         0);
+}
 
 void vs_given_copy_2d(enum vs_api api, CUstream stream, const CUDA_MEMCPY2D *c)
 {
     if (c != NULL)
-        COPY(c, 0, c->Height, 0, c->Height, 1);
+        copy_rows(api, stream, vs_rows_2d(c));
 }
 
 void vs_given_copy_3d(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D *c)
 {
     if (c != NULL)
-        COPY(c, c->srcZ, c->srcHeight, c->dstZ, c->dstHeight, c->Depth);
+        copy_rows(api, stream, *c);
 }
 
 void vs_given_copy_peer(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D_PEER *c)
 {
     if (c != NULL)
-        COPY(c, c->srcZ, c->srcHeight, c->dstZ, c->dstHeight, c->Depth);
+        copy_rows(api, stream, vs_rows_peer(c));
+}
+
+void vs_given_copy_ops(enum vs_api api, CUstream stream, const struct CUDA_MEMCPY3D_BATCH_OP_st *list,
+                       size_t count)
+{
+    CUDA_MEMCPY3D c;
+    for (size_t i = 0; i < count; i++)
+        if (vs_rows_op(&list[i], &c))
+            copy_rows(api, stream, c);
+        else
+            vs_given_unseen(stream);
 }
 
 void vs_given_fill(enum vs_api api, CUstream stream, uint64_t to, uint64_t size)

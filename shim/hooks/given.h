@@ -27,6 +27,8 @@ void vs_given_copies(enum vs_api api, CUstream stream, const CUdeviceptr *to, co
 void vs_given_copy_2d(enum vs_api api, CUstream stream, const CUDA_MEMCPY2D *copy);
 void vs_given_copy_3d(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D *copy);
 void vs_given_copy_peer(enum vs_api api, CUstream stream, const CUDA_MEMCPY3D_PEER *copy);
+void vs_given_copy_ops(enum vs_api api, CUstream stream, const struct CUDA_MEMCPY3D_BATCH_OP_st *list,
+                       size_t count);
 /* SIZE bytes at TO are filled. */
 void vs_given_fill(enum vs_api api, CUstream stream, uint64_t to, uint64_t size);
 /* Work by which the device may use any block. */

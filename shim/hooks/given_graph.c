@@ -21,6 +21,7 @@
 #include "handle_table.h"
 #include "graph.h"
 #include "record/record.h"
+#include "rows.h"
 
 #define EXECS     4096u
 #define PROBES    64u
@@ -210,29 +211,23 @@ static void read_kernel_node(struct reading *r, CUgraphNode node)
         unseen(r);
 }
 
-/* From the first byte that is read to behind the last. */
-static void read_source(struct reading *r, const CUDA_MEMCPY3D *c, uint64_t from)
+static void read_source(struct reading *r, const struct vs_box *from)
 {
-    size_t height = c->Depth > 1 ? c->srcHeight : 0;
-    uint64_t size = c->WidthInBytes;
-    if (c->Height != 0 && c->Depth != 0)
-        size += c->srcPitch * (height * (c->Depth - 1) + c->Height - 1);
-    add(r, (struct word){from, (uint32_t)(size < VS_USE_STORED_MAX ? size : VS_USE_STORED_MAX), 0, true});
+    uint64_t words = vs_use_is_drivers(from->begin) ? 0 : vs_box_words(from), n;
+    for (uint64_t at = 0; at < words; at += n) {
+        uint64_t piece = vs_box_at(from, at, words - at, &n);
+        add(r, (struct word){piece, (uint32_t)(n * sizeof piece), 0, true});
+    }
 }
 
 static void read_copy(struct reading *r, const CUDA_MEMCPY3D *c)
 {
-    uint64_t before = c->srcXInBytes + c->srcPitch * (c->srcY + c->srcHeight * c->srcZ);
+    struct vs_box from = VS_ROWS_BOX(c, src);
     r->name = vs_given_name(VS_API_cuMemcpyAsync);
-    if (c->srcMemoryType == CU_MEMORYTYPE_DEVICE || c->srcMemoryType == CU_MEMORYTYPE_UNIFIED)
-        put(r, c->srcDevice + before, VS_ACCESS_COPY_FROM, true);
-    if (c->srcMemoryType == CU_MEMORYTYPE_HOST)
-        read_source(r, c, (uint64_t)(uintptr_t)c->srcHost + before);
-    else if (c->srcMemoryType == CU_MEMORYTYPE_UNIFIED && !vs_use_is_drivers(c->srcDevice + before))
-        read_source(r, c, c->srcDevice + before);
-    if (c->dstMemoryType == CU_MEMORYTYPE_DEVICE || c->dstMemoryType == CU_MEMORYTYPE_UNIFIED)
-        put(r, c->dstDevice + c->dstXInBytes + c->dstPitch * (c->dstY + c->dstHeight * c->dstZ),
-            VS_ACCESS_COPY_TO, true);
+    put(r, from.begin, VS_ACCESS_COPY_FROM, true);
+    put(r, VS_ROWS_BOX(c, dst).begin, VS_ACCESS_COPY_TO, true);
+    if (c->srcMemoryType != CU_MEMORYTYPE_DEVICE)
+        read_source(r, &from);
 }
 
 static void read_fill(struct reading *r, uint64_t to)

@@ -149,10 +149,19 @@ bool vs_away_touches(uint64_t address, uint64_t size)
     return false;
 }
 
-/* The ledger knows no block that was born while nothing was recorded. */
+static _Atomic bool unrecorded; /* some block may have been born while nothing was recorded */
+
+/* The ledger knows no page of a block that was born then. */
+static bool may_be_blocks(uint64_t address)
+{
+    return vs_pages_may(address) || vs_watched_near(address) ||
+           (atomic_load_explicit(&unrecorded, memory_order_relaxed) && address >> VS_PAGES_BITS != 0 &&
+            address >> VS_PAGES_END_BITS == 0);
+}
+
 bool vs_away_stores(uint64_t address)
 {
-    if (!vs_pages_may(address) && !vs_watched_near(address))
+    if (!may_be_blocks(address))
         return false;
     if (!is_for_later(stream_now))
         vs_park_stored(address);
@@ -263,10 +272,16 @@ void vs_away_asked(void)
     vs_gate_leave();
 }
 
-/* Which addresses copies store is seen from before the first block on. */
+/* Which addresses copies store is seen from before the first block on.  Relaxed: who stores a block's address
+ * learnt of it after its birth. */
 static void look_before_blocks(void)
 {
     bool spills = vs_spill_on();
+    if (!vs_access_on() ||
+        (atomic_load_explicit(&vs_hot.careful, memory_order_relaxed) & VS_CAREFUL_WINDOW) != 0)
+        atomic_store_explicit(&unrecorded, true, memory_order_relaxed);
+    if (vs_park_is_on())
+        return;
     if (spills || *vs_options.park != 0)
         look_from_now();
     if (spills)
@@ -275,7 +290,7 @@ static void look_before_blocks(void)
 
 uint32_t vs_away_before_malloc(void)
 {
-    if (__builtin_expect((*vs_options.spill | *vs_options.park) != 0, 0) && !vs_park_is_on())
+    if (__builtin_expect((*vs_options.spill | *vs_options.park) != 0, 0))
         look_before_blocks();
     bool waits = true;
     while (waits && atomic_load_explicit(&vs_suspended.closed, memory_order_relaxed) && is_ours()) {

@@ -15,6 +15,7 @@
 
 #include "access/kernels.h"
 #include "away.h"
+#include "hooks/rows.h"
 
 static _Atomic bool textures; /* any was made */
 static _Atomic bool reached;  /* as vs_operands_reached has it */
@@ -39,20 +40,24 @@ static void look_at_stored(void *away, uint64_t word)
     *found = vs_away_stores(word) || *found;
 }
 
-/* Whether an address of what is away is among SIZE bytes that are copied FROM somewhere.  What cannot be read
- * is device memory, and the driver's managed memory would move to the host. */
-static bool stores_away(uint64_t from, uint64_t size)
+/* Whether an address of what is away is among the words that are copied FROM somewhere, as they will lie from
+ * TO on.  What cannot be read is device memory, and the driver's managed memory would move to the host. */
+static bool stores_away(uint64_t to, struct vs_box from)
 {
+    uint64_t before = -to % sizeof to;
     bool away = false;
-    if (from != 0 && !vs_use_is_drivers(from))
-        vs_use_read((const void *)(uintptr_t)from, size, look_at_stored, &away);
+    if (from.begin == 0 || from.width <= before || vs_use_is_drivers(from.begin))
+        return false;
+    from.begin += before;
+    from.width -= before;
+    vs_box_read(&from, look_at_stored, &away);
     return away;
 }
 
 static void look_at_source(void *away, uint64_t from, uint64_t size)
 {
     bool *found = away;
-    *found = stores_away(from, size) || *found;
+    *found = stores_away(0, VS_BOX_FLAT(from, size)) || *found;
 }
 
 /* ---- launches ---- */
@@ -130,9 +135,8 @@ bool vs_operands_write(uint64_t address, uint64_t value)
 
 bool vs_operands_copy(uint64_t to, uint64_t from, uint64_t size)
 {
-    uint64_t before = -to % sizeof(uint64_t); /* bytes to the first whole word there */
     return size != 0 && (vs_operands_at(to, size) || vs_operands_at(from, size) ||
-                         (size > before && stores_away(from + before, size - before)));
+                         stores_away(to, VS_BOX_FLAT(from, size)));
 }
 
 bool vs_operands_copies(const CUdeviceptr *to, const CUdeviceptr *from, const size_t *size, size_t count)
@@ -143,71 +147,48 @@ bool vs_operands_copies(const CUdeviceptr *to, const CUdeviceptr *from, const si
     return away;
 }
 
-/* Slices of rows: as many as a copy moves, and as they lie on one side of it. */
-struct box {
-    uint64_t begin; /* 0: no memory that has an address here */
-    size_t width, rows, slices;
-    size_t pitch, height; /* bytes of a row, rows of a slice */
-};
-
-/* From the first byte to behind the last; neighbours that lie between rows count as well. */
-static uint64_t box_size(const struct box *b)
+/* From the first byte to behind the last: neighbours that lie between rows count as well. */
+static bool box_away(const struct vs_box *b)
 {
     size_t height = b->slices > 1 ? b->height : 0;
     bool none = b->begin == 0 || b->width == 0 || b->rows == 0 || b->slices == 0;
-    return none ? 0 : b->pitch * (height * (b->slices - 1) + b->rows - 1) + b->width;
+    return !none && vs_operands_at(b->begin, b->pitch * (height * (b->slices - 1) + b->rows - 1) + b->width);
 }
 
-static bool box_away(const struct box *b)
+static bool rows_away(CUDA_MEMCPY3D c)
 {
-    uint64_t size = box_size(b);
-    return size != 0 && vs_operands_at(b->begin, size);
+    struct vs_box from = VS_ROWS_BOX(&c, src), to = VS_ROWS_BOX(&c, dst);
+    return box_away(&from) || box_away(&to) || stores_away(to.begin, from);
 }
-
-static bool box_stores(const struct box *b)
-{
-    uint64_t size = box_size(b);
-    return size != 0 && stores_away(b->begin, size);
-}
-
-#define HAS_ADDRESS(type) ((type) == CU_MEMORYTYPE_DEVICE || (type) == CU_MEMORYTYPE_UNIFIED)
-/* One END (src, dst) of the copy C.  Its memory begins at BEGIN, 0 where that has no address here.  DEPTH
- * slices are copied, behind Z others of HEIGHT rows each. */
-#define BOX(c, end, begin_, z, height_, depth)                                                               \
-    (&(struct box){(begin_) != 0                                                                             \
-                       ? (begin_) + (c)->end##XInBytes + (c)->end##Pitch * ((c)->end##Y + (height_) * (z))   \
-                       : 0,                                                                                  \
-                   (c)->WidthInBytes, (c)->Height, depth, (c)->end##Pitch, height_})
-#define AWAY(c, end, ...)                                                                                    \
-    box_away(BOX(c, end, HAS_ADDRESS((c)->end##MemoryType) ? (c)->end##Device : 0, __VA_ARGS__))
-#define STORES(c, ...)                                                                                       \
-    box_stores(BOX(c, src,                                                                                   \
-                   (c)->srcMemoryType == CU_MEMORYTYPE_HOST      ? (uint64_t)(uintptr_t)(c)->srcHost         \
-                   : (c)->srcMemoryType == CU_MEMORYTYPE_UNIFIED ? (c)->srcDevice                            \
-                                                                 : 0,                                        \
-                   __VA_ARGS__))
-#define COPY_AWAY(c, src_z, src_height, dst_z, dst_height, depth)                                            \
-    ((c) != NULL && (AWAY(c, src, src_z, src_height, depth) || AWAY(c, dst, dst_z, dst_height, depth) ||     \
-                     STORES(c, src_z, src_height, depth)))
 
 bool vs_operands_copy_2d(const CUDA_MEMCPY2D *c)
 {
-    return COPY_AWAY(c, 0, 0, 0, 0, 1);
+    return c != NULL && rows_away(vs_rows_2d(c));
 }
 
 bool vs_operands_copy_3d(const CUDA_MEMCPY3D *c)
 {
-    return COPY_AWAY(c, c->srcZ, c->srcHeight, c->dstZ, c->dstHeight, c->Depth);
+    return c != NULL && rows_away(*c);
 }
 
 bool vs_operands_copy_peer(const CUDA_MEMCPY3D_PEER *c)
 {
-    return COPY_AWAY(c, c->srcZ, c->srcHeight, c->dstZ, c->dstHeight, c->Depth);
+    return c != NULL && rows_away(vs_rows_peer(c));
+}
+
+bool vs_operands_copy_ops(const struct CUDA_MEMCPY3D_BATCH_OP_st *list, size_t count)
+{
+    CUDA_MEMCPY3D c;
+    bool away = false;
+    for (size_t i = 0; list != NULL && i < count && !away; i++)
+        away = vs_rows_op(&list[i], &c) ? rows_away(c) : vs_away_unknown();
+    return away;
 }
 
 bool vs_operands_fill_node(const CUDA_MEMSET_NODE_PARAMS *p)
 {
-    return p != NULL && box_away(&(struct box){p->dst, p->width * p->elementSize, p->height, 1, p->pitch, 0});
+    return p != NULL &&
+           box_away(&(struct vs_box){p->dst, p->width * p->elementSize, p->height, 1, p->pitch, 0});
 }
 
 /* A kernel's parameters are looked at when its graph is launched. */
@@ -217,8 +198,8 @@ bool vs_operands_node(const CUgraphNodeParams *p)
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return vs_operands_copy_3d(&p->memcpy.copyParams);
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        return box_away(&(struct box){p->memset.dst, p->memset.width * p->memset.elementSize,
-                                      p->memset.height, 1, p->memset.pitch, 0});
+        return box_away(&(struct vs_box){p->memset.dst, p->memset.width * p->memset.elementSize,
+                                         p->memset.height, 1, p->memset.pitch, 0});
     case CU_GRAPH_NODE_TYPE_KERNEL:
     case CU_GRAPH_NODE_TYPE_HOST:
     case CU_GRAPH_NODE_TYPE_EMPTY:

@@ -31,6 +31,7 @@ bool vs_operands_copies(const CUdeviceptr *to, const CUdeviceptr *from, const si
 bool vs_operands_copy_2d(const CUDA_MEMCPY2D *copy);
 bool vs_operands_copy_3d(const CUDA_MEMCPY3D *copy);
 bool vs_operands_copy_peer(const CUDA_MEMCPY3D_PEER *copy);
+bool vs_operands_copy_ops(const struct CUDA_MEMCPY3D_BATCH_OP_st *list, size_t count);
 bool vs_operands_fill_node(const CUDA_MEMSET_NODE_PARAMS *params);
 bool vs_operands_node(const CUgraphNodeParams *params);
 bool vs_operands_words(const CUstreamBatchMemOpParams *list, size_t count);

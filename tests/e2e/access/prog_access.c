@@ -136,7 +136,9 @@ static void copies(void)
     CUdeviceptr target = block(20 * KIB), any = block(24 * KIB), stored = block(28 * KIB);
     CUdeviceptr table = block(32 * KIB), wide = block(36 * KIB);
     CUdeviceptr row = block(40 * KIB), slice = block(44 * KIB), pointers[2] = {0, stored + 16};
-    CUdeviceptr rows[2][8] = {{0}, {row}}, slices[2][3][4] = {{{0}}, {{slice}}};
+    static CUdeviceptr rows[2][16 << 10], slices[2][3][4 << 10]; /* a row is not among the first 64 KiB */
+    rows[1][0] = row;
+    slices[1][0][0] = slice;
     CUDA_MEMCPY2D flat = {.srcMemoryType = CU_MEMORYTYPE_HOST,
                           .srcHost = rows,
                           .srcPitch = sizeof rows[0],

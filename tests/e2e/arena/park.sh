@@ -56,7 +56,7 @@ for how in unknown freed suspends; do
 done
 export STORES=copy
 parked 11 stored # four of twelve stay, and have their bytes
-for STORES in copy rows slices graph batch words; do
+for STORES in copy rows slices boxes graph batch words; do
     [ $STORES = copy ] || shimmed "$tests/prog_park" 11 stored
     [ $status = 0 ] && [ $((without - $(held))) -ge 60 ] || fail "stored by $STORES: $without MiB without, $(held) with, status $status"
     expect_sql "WITH state AS (SELECT seq, row_number() OVER (ORDER BY seq) AS n FROM event WHERE op = 'alloc' AND size_bytes = 8 << 20),
@@ -90,5 +90,9 @@ shimmed "$tests/prog_park" 4
 [ "$(grep -c 'VRAMSCOPE_PARK=optimizer-state: it takes VRAMSCOPE_ALLOCATOR=arena with VRAMSCOPE_ACCESS=on' "$run/err")" = 1 ] || fail "views off: $(cat "$run/err")"
 "$V" run -q -f -o "$dir/a.db" --simulated --park=optimizer-state -- "$tests/prog_park" 6 >/dev/null 2>"$dir/err" || fail "run --park: $(cat "$dir/err")"
 grep -q 'are parked' "$dir/err" || fail "run --park: $(cat "$dir/err")"
+# the states are born, and the first is stored, while nothing is recorded
+STORES=copy SIMCUDA_CLOCK=work "$V" run -q -f -o "$dir/a.db" --simulated --park=optimizer-state --start-off -- "$tests/prog_park" 11 stored >/dev/null 2>"$dir/err" ||
+    fail "recorded from later on: $(cat "$dir/err")"
+grep -q 'are parked' "$dir/err" || fail "recorded from later on: $(cat "$dir/err")"
 "$V" run --park=gradient -- true 2>"$dir/err"
 [ $? = 2 ] || fail "another role"

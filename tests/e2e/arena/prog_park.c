@@ -243,6 +243,7 @@ int main(int argc, char **argv)
     OK(cuMemAllocAsync(&table, 4096, stream));
     if (stores)
         store_state(0);
+    vramscope_record_start();
     for (int i = 0; i < STATES && argc > 2 && !strcmp(argv[2], "kept"); i++)
         store("copy", table + 8 * (size_t)i, &state[i].at, 1, stream);
     for (int step = 1; step <= steps; step++) {

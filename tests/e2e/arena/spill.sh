@@ -45,7 +45,7 @@ works 130 freed 6
 works 130 graph 4
 works 130 little 4
 works 130 suspends 1
-for road in copy rows slices graph batch words; do # 48 of 130 MiB stay; those that come to lie there later do not
+for road in copy rows slices boxes graph batch words; do # 48 of 130 MiB stay; those that come to lie there later do not
     works 130 stored 1 STORES=$road
     expect_sql "WITH block AS (SELECT seq, row_number() OVER (ORDER BY seq) AS n FROM event WHERE op = 'alloc' AND size_bytes = 8 << 20)
         SELECT sum(n <= 6) || ' ' || (sum(n BETWEEN 21 AND 26) > 0) FROM block WHERE seq IN (SELECT alloc_seq FROM away_block)" "0 1"

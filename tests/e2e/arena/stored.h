@@ -14,16 +14,16 @@
 
 #define STORED_MOST 64
 
-/* A copy of eight bytes each from the host, 32 apart. */
-static inline void store_apart(bool slices, CUdeviceptr table, const CUdeviceptr *at, size_t n,
+/* A copy of eight bytes each from the host, further apart than any copy is looked at. */
+static inline void store_apart(const char *road, CUdeviceptr table, const CUdeviceptr *at, size_t n,
                                CUstream stream)
 {
-    static CUdeviceptr apart[4 * STORED_MOST];
+    static CUdeviceptr apart[STORED_MOST][16 << 10];
     for (size_t i = 0; i < n; i++)
-        apart[4 * i] = at[i];
+        apart[i][0] = at[i];
     CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST,
                           .srcHost = apart,
-                          .srcPitch = 4 * sizeof *at,
+                          .srcPitch = sizeof *apart,
                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
                           .dstDevice = table,
                           .dstPitch = sizeof *at,
@@ -31,7 +31,7 @@ static inline void store_apart(bool slices, CUdeviceptr table, const CUdeviceptr
                           .Height = n};
     CUDA_MEMCPY3D deep = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
                           .srcDevice = (uintptr_t)apart,
-                          .srcPitch = 2 * sizeof *at,
+                          .srcPitch = sizeof *apart / 2,
                           .srcHeight = 2,
                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
                           .dstDevice = table,
@@ -40,7 +40,15 @@ static inline void store_apart(bool slices, CUdeviceptr table, const CUdeviceptr
                           .WidthInBytes = sizeof *at,
                           .Height = 1,
                           .Depth = n};
-    OK(slices ? cuMemcpy3DAsync(&deep, stream) : cuMemcpy2DAsync(&rows, stream));
+    CUDA_MEMCPY3D_BATCH_OP op = {.src = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER,
+                                         .op.ptr = {.ptr = (uintptr_t)apart, .rowLength = sizeof *apart}},
+                                 .dst = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr = {.ptr = table}},
+                                 .extent = {sizeof *at, n, 1},
+                                 .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    if (!strcmp(road, "boxes"))
+        OK(cuMemcpy3DBatchAsync(1, &op, 0, stream));
+    else
+        OK(!strcmp(road, "slices") ? cuMemcpy3DAsync(&deep, stream) : cuMemcpy2DAsync(&rows, stream));
     OK(cuStreamSynchronize(stream));
 }
 
@@ -70,8 +78,8 @@ static inline void store(const char *road, CUdeviceptr table, const CUdeviceptr 
     CHECK(n <= STORED_MOST);
     if (!strcmp(road, "copy"))
         OK(cuMemcpyHtoDAsync(table, at, bytes, stream));
-    else if (!strcmp(road, "rows") || !strcmp(road, "slices"))
-        store_apart(!strcmp(road, "slices"), table, at, n, stream);
+    else if (!strcmp(road, "rows") || !strcmp(road, "slices") || !strcmp(road, "boxes"))
+        store_apart(road, table, at, n, stream);
     else if (!strcmp(road, "graph"))
         store_by_graph(table, at, n, stream);
     else if (!strcmp(road, "batch")) {

@@ -130,11 +130,12 @@ TEST(addresses_that_the_host_copies_are_stored_and_bad_memory_is_not_read, begin
     void *unreadable = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     born(VS_OP_BLOCK_ALLOC, BASE, 512);
     born(VS_OP_BLOCK_ALLOC, BASE + 512, 512);
+    struct vs_use u = vs_use_begin(1, 0);
     table[1999] = BASE + 17;
-    vs_use_stored(table, sizeof table);
+    vs_use_copy(&u, BASE + 4096, sizeof table, &VS_BOX_FLAT((uintptr_t)table, sizeof table));
     take();
     uint32_t reached = vs_journal_access_state(j)->reach;
-    vs_use_stored(unreadable, 4096);
+    vs_use_copy(&u, BASE + 4096, 4096, &VS_BOX_FLAT((uintptr_t)unreadable, 4096));
     take();
     assert_int_equal(vs_journal_access_state(j)->reach, reached + 1);
     assert_int_equal(died(VS_OP_BLOCK_FREE, BASE)->kinds, VS_ACCESS_STORED | VS_ACCESS_REACHABLE);

@@ -161,20 +161,7 @@ void vs_kernel_each(const struct vs_kernel *k, struct vs_grid grid, void *const 
     see(context, ledger.word, false, true);
 }
 
-/* What is read of the host's memory: so many words, from the start. */
-static uint64_t stored[4];
-
-bool vs_use_read(const void *from, uint64_t size, void (*see)(void *context, uint64_t word), void *context)
-{
-    const char *at = from, *first = (const char *)stored;
-    bool here = at >= first && at < first + sizeof stored;
-    for (uint64_t word; here && size >= sizeof word && at < first + sizeof stored; size -= 8, at += 8) {
-        memcpy(&word, at, sizeof word);
-        if (word != 0)
-            see(context, word);
-    }
-    return here;
-}
+static uint64_t stored[4]; /* what is copied from the host */
 
 bool vs_use_is_drivers(uint64_t address)
 {

@@ -42,6 +42,10 @@ static CUDA_MEMCPY3D_PEER some_copy_peer = {.srcMemoryType = CU_MEMORYTYPE_DEVIC
                                             .WidthInBytes = 64,
                                             .Height = 1,
                                             .Depth = 1};
+static struct CUDA_MEMCPY3D_BATCH_OP_st some_op = {
+    .src = {.type = 1, .op.ptr = {.ptr = ADDRESS, .rowLength = 1000, .layerHeight = 10}},
+    .dst = {.type = 1, .op.ptr = {.ptr = 2 * ADDRESS}},
+    .extent = {64, 4, 3}};
 static CUDA_MEMSET_NODE_PARAMS some_fill = {
     .dst = ADDRESS, .pitch = 1000, .elementSize = 4, .width = 10, .height = 3};
 static CUDA_KERNEL_NODE_PARAMS some_node_kernel;
@@ -65,6 +69,7 @@ static CUDA_RESOURCE_DESC some_resource = {.resType = CU_RESOURCE_TYPE_LINEAR};
         const CUDA_MEMCPY2D *: &some_copy_2d,                                                                     \
         const CUDA_MEMCPY3D *: &some_copy_3d,                                                                     \
         const CUDA_MEMCPY3D_PEER *: &some_copy_peer,                                                              \
+        struct CUDA_MEMCPY3D_BATCH_OP_st *: &some_op,                                                             \
         const CUDA_MEMSET_NODE_PARAMS *: &some_fill,                                                              \
         const CUDA_KERNEL_NODE_PARAMS *: &some_node_kernel,                                                       \
         const CUDA_KERNEL_NODE_PARAMS_v1 *: &some_old_node_kernel,                                                \

@@ -254,11 +254,22 @@ TEST(rows_are_asked_about_from_the_first_byte_to_the_last)
     begin(VS_GATE_CHECKED);
     needs_of("cuMemcpy3D_v2");
     asked(0, ADDRESS + 10 * 1000, 2 * 10 * 1000 + 3 * 1000 + 64);
-    assert_int_equal(mover.asked, 1); /* the other side is the host's */
+    asked(1, (uintptr_t)some_list, 64);
     begin(VS_GATE_CHECKED);
     needs_of("cuMemcpy3DPeer");
     asked(0, ADDRESS, 64);
     assert_int_equal(mover.asked, 1); /* the other side is an array */
+    begin(VS_GATE_CHECKED);
+    needs_of("cuMemcpy3DBatchAsync_v2");
+    asked(0, ADDRESS, 2 * 10 * 1000 + 3 * 1000 + 64);
+    asked(1, 2 * ADDRESS, 3 * 4 * 64); /* nothing lies between its rows */
+    begin(VS_GATE_CHECKED);
+    some_op.dst.type = 2; /* an array, whose elements the other end counts in */
+    assert_int_equal(needs_of("cuMemcpy3DBatchAsync"), 1);
+    some_op.dst.type = 1;
+    begin(VS_GATE_CHECKED);
+    assert_int_equal(needs_of("cuMemcpy3DWithAttributesAsync"), 0);
+    asked(1, 2 * ADDRESS, 3 * 4 * 64);
 }
 
 TEST(fills_and_words_are_asked_about_to_the_byte)
@@ -329,6 +340,18 @@ TEST(addresses_that_copies_of_rows_and_words_store_are_seen)
     assert_true(vs_operands_copy(ADDRESS + 4, (uintptr_t)stored + 4, sizeof stored - 4));
     assert_true(vs_operands_words(&word, 1));
     assert_int_equal(mover.stored, 4);
+    flat.srcXInBytes = 4; /* the address is whole where it is copied to */
+    flat.WidthInBytes = 12;
+    flat.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    flat.dstDevice = ADDRESS;
+    flat.dstXInBytes = 4;
+    assert_true(vs_operands_copy_2d(&flat));
+    CUDA_MEMCPY2D dense = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                           .srcHost = stored,
+                           .srcPitch = 2,
+                           .WidthInBytes = 2,
+                           .Height = sizeof stored / 2};
+    assert_true(vs_operands_copy_2d(&dense));
     slices.Depth = 1;
     assert_false(vs_operands_copy_3d(&slices));
 }
