@@ -16,13 +16,16 @@ struct vs_box {
 };
 #define VS_BOX_FLAT(begin, size) ((struct vs_box){begin, size, 1, 1, 0, 0})
 
-/* How many words are looked at: of long copies only those of the first VS_BOX_MAX bytes, not counting what
- * lies between rows. */
+/* How many bytes are looked at: of long copies only the first VS_BOX_MAX, not counting what lies between
+ * rows.
+ */
 #define VS_BOX_MAX (64u << 10)
-uint64_t vs_box_words(const struct vs_box *b);
-/* Where the word number AT lies.  N is set to how many lie there in its row, MOST at most. */
+uint64_t vs_box_bytes(const struct vs_box *b);
+/* Where byte number AT lies.  N is set to how many lie there in its row, MOST at most. */
 uint64_t vs_box_at(const struct vs_box *b, uint64_t at, uint64_t most, uint64_t *n);
-/* Calls SEE for each.  False: not all can be read.  May change errno. */
-bool vs_box_read(const struct vs_box *b, void (*see)(void *context, uint64_t word), void *context);
+/* Calls SEE for each word that they may be on the device, one row behind the other, where they begin at TO:
+ * also words that overlap.  False: not all can be read.  May change errno. */
+bool vs_box_read(const struct vs_box *b, uint64_t to, void (*see)(void *context, uint64_t word),
+                 void *context);
 
 #endif

@@ -303,13 +303,13 @@ static void put_stored(void *batch, uint64_t word)
         flush_stored(b);
 }
 
-/* Records that what is at FROM, in any memory, is copied to the device: kernels may find the blocks whose
+/* Records that what is at FROM, in any memory, is copied TO the device: kernels may find the blocks whose
  * addresses are among it.  False: it cannot be read. */
-static bool store(const struct vs_box *from)
+static bool store(uint64_t to, const struct vs_box *from)
 {
     struct vs_use_batch b;
     vs_use_batch_begin(&b);
-    bool read = vs_box_read(from, put_stored, &b);
+    bool read = vs_box_read(from, to, put_stored, &b);
     flush_stored(&b);
     return read;
 }
@@ -317,7 +317,7 @@ static bool store(const struct vs_box *from)
 void vs_use_source(uint64_t from, uint64_t size)
 {
     if (!vs_use_is_drivers(from))
-        store(&VS_BOX_FLAT(from, size));
+        store(0, &VS_BOX_FLAT(from, size));
 }
 
 /* What begins on a page on which blocks lay, and outside of the driver's allocations, is memory that a
@@ -327,11 +327,11 @@ void vs_use_copy(const struct vs_use *u, uint64_t to, uint64_t size, const struc
     bool lay = vs_pages_may(from->begin);
     if (vs_pages_may(to) || lay)
         give(u, VS_USE_COPY, (const uint64_t[]){to, from->begin, size}, 3);
-    if (!vs_pages_may(to) || vs_box_words(from) == 0 || vs_use_is_drivers(from->begin))
+    if (!vs_pages_may(to) || vs_box_bytes(from) < sizeof to || vs_use_is_drivers(from->begin))
         return;
     if (lay && atomic_load_explicit(&spans_missing, memory_order_relaxed))
         vs_use_reaching();
-    else if (!store(from) && !lay)
+    else if (!store(to, from) && !lay)
         vs_use_reaching();
 }
 

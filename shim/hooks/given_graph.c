@@ -25,6 +25,7 @@
 
 #define EXECS     4096u
 #define PROBES    64u
+#define SOURCES   64u /* pieces of a copy at the most */
 #define DEPTH_MAX 8
 #define FIRST     1024u /* words that a list has room for at first */
 
@@ -163,7 +164,8 @@ static void add(struct reading *r, struct word word)
 
 static void put(struct reading *r, uint64_t word, uint16_t kinds, bool sure)
 {
-    if (vs_pages_near(word)) /* its block may come later */
+    /* its block may come later, or have come while nothing was recorded */
+    if (word >> VS_PAGES_BITS != 0 && word >> VS_PAGES_END_BITS == 0)
         add(r, (struct word){word, r->name, kinds | VS_ACCESS_GRAPH, sure});
 }
 
@@ -211,22 +213,27 @@ static void read_kernel_node(struct reading *r, CUgraphNode node)
         unseen(r);
 }
 
+/* Each launch reads each piece. */
 static void read_source(struct reading *r, const struct vs_box *from)
 {
-    uint64_t words = vs_use_is_drivers(from->begin) ? 0 : vs_box_words(from), n;
-    for (uint64_t at = 0; at < words; at += n) {
-        uint64_t piece = vs_box_at(from, at, words - at, &n);
-        add(r, (struct word){piece, (uint32_t)(n * sizeof piece), 0, true});
+    uint64_t bytes = vs_use_is_drivers(from->begin) ? 0 : vs_box_bytes(from), n, pieces = 0;
+    for (uint64_t at = 0; at < bytes && pieces < SOURCES; at += n, pieces++) {
+        uint64_t piece = vs_box_at(from, at, bytes - at, &n);
+        add(r, (struct word){piece, (uint32_t)n, 0, true});
     }
+    if (pieces == SOURCES)
+        unseen(r);
 }
 
 static void read_copy(struct reading *r, const CUDA_MEMCPY3D *c)
 {
     struct vs_box from = VS_ROWS_BOX(c, src);
     r->name = vs_given_name(VS_API_cuMemcpyAsync);
-    put(r, from.begin, VS_ACCESS_COPY_FROM, true);
-    put(r, VS_ROWS_BOX(c, dst).begin, VS_ACCESS_COPY_TO, true);
-    if (c->srcMemoryType != CU_MEMORYTYPE_DEVICE)
+    if (c->srcMemoryType != CU_MEMORYTYPE_HOST)
+        put(r, from.begin, VS_ACCESS_COPY_FROM, true);
+    if (c->dstMemoryType != CU_MEMORYTYPE_HOST)
+        put(r, VS_ROWS_BOX(c, dst).begin, VS_ACCESS_COPY_TO, true);
+    if (c->srcMemoryType != CU_MEMORYTYPE_DEVICE || !vs_pages_may(from.begin)) /* the host's is taken, too */
         read_source(r, &from);
 }
 

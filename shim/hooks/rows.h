@@ -57,7 +57,7 @@ static inline struct vs_box vs_rows_box(const CUDA_MEMCPY3D *c, uint64_t begin, 
                                         size_t height)
 {
     begin = begin != 0 ? begin + before : 0;
-    if (pitch == c->WidthInBytes && (c->Depth == 1 || height == c->Height)) /* nothing lies between */
+    if (pitch == c->WidthInBytes && pitch % sizeof(uint32_t) == 0 && (c->Depth == 1 || height == c->Height))
         return VS_BOX_FLAT(begin, c->WidthInBytes * c->Height * c->Depth);
     return (struct vs_box){begin, c->WidthInBytes, c->Height, c->Depth, pitch, height};
 }

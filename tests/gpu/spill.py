@@ -93,9 +93,11 @@ def held(tree, out, until, shape, steps, overs):
         judged(run.ms <= longer * fits.ms, f"{shape}: a step {run.ms:.1f} ms, {fits.ms:.1f} where it fits: {run.ms / max(fits.ms, 1e-3):.3f} times, at most {longer}")
 
 
-def card(tree, out, steps=16, few="tokens=36864", many="tokens=43008"):
+def card(tree, out, until, steps=16, few="tokens=36864", many="tokens=43008"):
     fits = Run(tree, out, "llama", steps, False, None, few)
     spilled = Run(tree, out, "llama", steps, True, None, many)
+    if time.monotonic() > until:
+        return skip("card: there is no time left")
     again = Run(tree, out, "llama", steps, False, None, many, "checkpoints=1")
     if not verdict(fits.whole and spilled.whole and again.whole, f"card: {few} without --spill, {many} with it, and computed again, run to their ends"):
         return
@@ -103,6 +105,8 @@ def card(tree, out, steps=16, few="tokens=36864", many="tokens=43008"):
     judged(spilled.allocated > 1.1 * spilled.total, f"card: {in_mib(spilled.allocated)} on a card of {in_mib(spilled.total)}, {in_mib(spilled.away())} of them on the host at the most")
     ratio = spilled.ms / max(fits.ms, 1e-3) * int(few.split("=")[1]) / int(many.split("=")[1])
     judged(ratio <= 1.5, f"card: a token takes {ratio:.3f} times as long as where it fits, at most 1.5; computed again the step is {again.ms:.1f} ms")
+    if time.monotonic() > until:
+        return skip("card: there is no time left for it without --spill")
     dies = Run(tree, out, "llama", 2, False, None, many)
     judged(not dies.whole and "out of memory" in dies.stderr, f"card: {many} without --spill die of out-of-memory")
 
@@ -111,7 +115,7 @@ def main():
     part, tree, out, seconds = sys.argv[1:]
     until, tree, out = time.monotonic() + float(seconds), os.path.realpath(tree), os.path.realpath(out)
     if part == "card":
-        card(tree, out, *([4] if SIMULATED else []))
+        card(tree, out, until, *([4] if SIMULATED else []))
         return suspend.failures != 0
     overs = {"llama": [(1.1, 1.5), (1.3, 2.5)], "layers": [(1.2, 12)], "vit": [(1.1, 2)], "convs": [(1.1, 2)], "experts": [(1.1, 2)]}[part]
     held(tree, out, until, part, 8 if SIMULATED else 24, overs)

@@ -42,22 +42,18 @@ static void look_at_stored(void *away, uint64_t word)
 
 /* Whether an address of what is away is among the words that are copied FROM somewhere, as they will lie from
  * TO on.  What cannot be read is device memory, and the driver's managed memory would move to the host. */
-static bool stores_away(uint64_t to, struct vs_box from)
+static bool stores_away(uint64_t to, const struct vs_box *from)
 {
-    uint64_t before = -to % sizeof to;
     bool away = false;
-    if (from.begin == 0 || from.width <= before || vs_use_is_drivers(from.begin))
-        return false;
-    from.begin += before;
-    from.width -= before;
-    vs_box_read(&from, look_at_stored, &away);
+    if (from->begin != 0 && !vs_use_is_drivers(from->begin))
+        vs_box_read(from, to, look_at_stored, &away);
     return away;
 }
 
 static void look_at_source(void *away, uint64_t from, uint64_t size)
 {
     bool *found = away;
-    *found = stores_away(0, VS_BOX_FLAT(from, size)) || *found;
+    *found = stores_away(0, &VS_BOX_FLAT(from, size)) || *found;
 }
 
 /* ---- launches ---- */
@@ -136,7 +132,7 @@ bool vs_operands_write(uint64_t address, uint64_t value)
 bool vs_operands_copy(uint64_t to, uint64_t from, uint64_t size)
 {
     return size != 0 && (vs_operands_at(to, size) || vs_operands_at(from, size) ||
-                         stores_away(to, VS_BOX_FLAT(from, size)));
+                         stores_away(to, &VS_BOX_FLAT(from, size)));
 }
 
 bool vs_operands_copies(const CUdeviceptr *to, const CUdeviceptr *from, const size_t *size, size_t count)
@@ -158,7 +154,8 @@ static bool box_away(const struct vs_box *b)
 static bool rows_away(CUDA_MEMCPY3D c)
 {
     struct vs_box from = VS_ROWS_BOX(&c, src), to = VS_ROWS_BOX(&c, dst);
-    return box_away(&from) || box_away(&to) || stores_away(to.begin, from);
+    return (c.srcMemoryType != CU_MEMORYTYPE_HOST && box_away(&from)) ||
+           (c.dstMemoryType != CU_MEMORYTYPE_HOST && box_away(&to)) || stores_away(to.begin, &from);
 }
 
 bool vs_operands_copy_2d(const CUDA_MEMCPY2D *c)

@@ -27,12 +27,17 @@ static _Atomic(struct leaf *) leaves[1u << (ADDRESS_BITS - ENTRY_BITS - LEAF_BIT
 struct vs_watched *vs_watched, *vs_watched_end;
 static struct vs_watched *spare; /* the first that has no address, by `size` */
 
-static struct entry *entry_of(uint64_t number)
+static struct leaf *leaf_of(uint64_t number)
 {
     if (number >> (ADDRESS_BITS - ENTRY_BITS) != 0)
         return NULL;
     /* acquire: pairs with have_leaves */
-    struct leaf *leaf = atomic_load_explicit(&leaves[number >> LEAF_BITS], memory_order_acquire);
+    return atomic_load_explicit(&leaves[number >> LEAF_BITS], memory_order_acquire);
+}
+
+static struct entry *entry_of(uint64_t number)
+{
+    struct leaf *leaf = leaf_of(number);
     return leaf != NULL ? &leaf->entry[number & ((1u << LEAF_BITS) - 1)] : NULL;
 }
 
@@ -59,10 +64,15 @@ static struct vs_watched *within(uint64_t number, uint64_t from, uint64_t last)
 
 struct vs_watched *vs_watched_at(uint64_t address, uint64_t size)
 {
-    uint64_t last = address + (size != 0 ? size - 1 : 0), number = last >> ENTRY_BITS;
+    uint64_t end = (1ull << ADDRESS_BITS) - 1, last = address + (size != 0 ? size - 1 : 0);
+    last = last < address || last > end ? end : last; /* as wild as programs' arguments are */
+    uint64_t number = last >> ENTRY_BITS;
     struct vs_watched *w = within(number, address, last);
-    while (w == NULL && number != 0 && number-- >= address >> ENTRY_BITS)
+    while (w == NULL && number != 0 && number >= address >> ENTRY_BITS) {
+        bool none = leaf_of(number) == NULL && number >> LEAF_BITS != 0;
+        number = none ? (number >> LEAF_BITS << LEAF_BITS) - 1 : number - 1;
         w = within(number, address, last);
+    }
     return w;
 }
 

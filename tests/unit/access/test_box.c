@@ -8,19 +8,20 @@
 #define PITCH 4096u
 
 static char *memory;
-static uint64_t seen, sum; /* words, of those that are not 0 */
+static uint64_t seen, sum; /* words, of those that are not 0, and not half of one and half of the next */
 
 static void see(void *context, uint64_t word)
 {
     assert_ptr_equal(context, memory);
-    seen += word != 0;
-    sum += word;
+    bool whole = word >> 32 == 0;
+    seen += word != 0 && whole;
+    sum += whole ? word : 0;
 }
 
 static bool looks(const struct vs_box *b)
 {
     seen = sum = 0;
-    return vs_box_read(b, see, memory);
+    return vs_box_read(b, 0, see, memory);
 }
 
 static void put(size_t row, size_t word, uint64_t value)
@@ -60,7 +61,46 @@ TEST(rows_are_looked_at_and_not_what_lies_between, begin, end)
     assert_int_equal(sum, 199 + 77);
     assert_true(looks(&wide));
     assert_int_equal(sum, 1002 + (3 << 20));
-    assert_int_equal(vs_box_words(&wide), 6);
+    assert_int_equal(vs_box_bytes(&wide), 60);
+}
+
+TEST(rows_that_lie_close_together_and_long_ones_are_whole, begin, end)
+{
+    for (size_t width = 8; width <= 64; width += 4)
+        for (size_t pitch = width; pitch < 1300; pitch += 4 + pitch / 3) {
+            struct vs_box b = {(uintptr_t)memory, width, 400, 1, pitch, 0};
+            memset(memory, 0, ROWS * 100);
+            for (size_t row = 0; row < 400; row++)
+                memcpy(memory + row * pitch + width - 8, &(uint64_t){row + 1}, 8);
+            assert_true(looks(&b));
+            assert_int_equal(sum, 400 * 401 / 2);
+        }
+}
+
+static uint64_t wanted, found;
+
+static void find(void *context, uint64_t word)
+{
+    found += word == wanted;
+}
+
+TEST(an_address_is_seen_wherever_it_lies_on_the_device, begin, end)
+{
+    struct {
+        uint64_t to;
+        size_t width, pitch, at[2]; /* of its halves */
+    } way[] = {{0, 12, 12, {24, 28}}, {4, 64, 64, {4, 8}},        {3, 64, 64, {5, 9}},
+               {0, 4, 8, {16, 24}},   {0, 4, 4096, {4096, 8192}}, {0, 10, 10, {50, 54}}};
+    wanted = 0x7f12345678901230;
+    for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+        struct vs_box b = {(uintptr_t)memory, way[i].width, 1000, 1, way[i].pitch, 0};
+        memset(memory, 0, ROWS * 100);
+        memcpy(memory + way[i].at[0], &wanted, 4);
+        memcpy(memory + way[i].at[1], (const char *)&wanted + 4, 4);
+        found = 0;
+        assert_true(vs_box_read(&b, way[i].to, find, NULL));
+        assert_int_equal(found, 1);
+    }
 }
 
 TEST(of_long_copies_the_first_64_kib_are_looked_at, begin, end)

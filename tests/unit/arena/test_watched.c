@@ -196,6 +196,20 @@ TEST(a_work_is_given_anew_all_that_it_was_given_or_nothing)
     vs_watched_remove(w);
 }
 
+TEST(wild_ranges_are_looked_at_as_far_as_addresses_go)
+{
+    VS_WATCHED_EACH(old)
+    vs_watched_remove(old);
+    struct vs_watched *w = vs_watched_add(&(struct vs_watched){.address = BASE, .size = 4 * MIB});
+    for (int i = 0; i < 100; i++) { /* a look at each 2 MiB of the address space would take half a minute */
+        assert_ptr_equal(vs_watched_at(BASE - MIB, UINT64_MAX - BASE), w);
+        assert_ptr_equal(vs_watched_at(4096, 1ull << 62), w);
+        assert_ptr_equal(vs_watched_at(UINT64_MAX - MIB, 4 * MIB), NULL);
+        assert_null(vs_watched_at(BASE + 4 * MIB, UINT64_MAX));
+    }
+    vs_watched_remove(w);
+}
+
 /* ---- the store ---- */
 
 static uint64_t unit_at(uint64_t i)
