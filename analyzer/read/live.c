@@ -68,10 +68,6 @@ bool live_open(struct live *l, const char *journal, char *why, size_t size)
     l->journal = xstrdup(journal);
     l->database = xstrdup(vs_journal_database(l->map));
     l->pid = stats.pid;
-    l->rank = number_of(l->map, "rank");
-    l->world_size = number_of(l->map, "world_size");
-    l->command = text_of(l->map, "command");
-    l->host = text_of(l->map, "host");
     live_look(l);
     return true;
 }
@@ -112,10 +108,22 @@ static enum live_state state_of(const struct live *l)
     return stale ? LIVE_SILENT : LIVE_RUNNING;
 }
 
+/* A journal can be found before its process has written these; they are there before its first figures. */
+static void learn(struct live *l)
+{
+    l->rank = number_of(l->map, "rank");
+    l->world_size = number_of(l->map, "world_size");
+    l->command = l->command ? l->command : text_of(l->map, "command");
+    l->host = l->host ? l->host : text_of(l->map, "host");
+}
+
 void live_look(struct live *l)
 {
     struct vs_now now;
+    bool knows = l->seen || l->cut;
     enum vs_now_state seen = l->cut ? VS_NOW_NOTHING : vs_journal_now(l->map, &now);
+    if (!knows)
+        learn(l);
     if (seen == VS_NOW_SEEN && !l->cut) {
         l->now = now;
         l->seen = true;

@@ -4,4 +4,5 @@ target_compile_definitions(test_symbols PRIVATE ${VS_SYMBOLS_DEFINITIONS} SCHEMA
 target_link_options(test_symbols PRIVATE -Wl,--build-id)
 vs_analyzer_test(tape LIBS room_read)
 vs_analyzer_test(lives LIBS room_read)
-vs_one_thread(symbols tape lives)
+vs_analyzer_test(live LIBS room_read)
+vs_one_thread(symbols tape lives live)
