@@ -23,8 +23,8 @@ struct vs_box {
 uint64_t vs_box_bytes(const struct vs_box *b);
 /* Where byte number AT lies.  N is set to how many lie there in its row, MOST at most. */
 uint64_t vs_box_at(const struct vs_box *b, uint64_t at, uint64_t most, uint64_t *n);
-/* Calls SEE for each word that they may be on the device, one row behind the other, where they begin at TO:
- * also words that overlap.  False: not all can be read.  May change errno. */
+/* Calls SEE for each 8 bytes that may be an address once the rows lie on the device, one behind the other
+ * from TO on.  Such words overlap.  False: not all can be read.  May change errno. */
 bool vs_box_read(const struct vs_box *b, uint64_t to, void (*see)(void *context, uint64_t word),
                  void *context);
 

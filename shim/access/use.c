@@ -303,8 +303,8 @@ static void put_stored(void *batch, uint64_t word)
         flush_stored(b);
 }
 
-/* Records that what is at FROM, in any memory, is copied TO the device: kernels may find the blocks whose
- * addresses are among it.  False: it cannot be read. */
+/* Records the addresses that are copied FROM any memory TO the device, where kernels may find them.  False:
+ * FROM cannot be read. */
 static bool store(uint64_t to, const struct vs_box *from)
 {
     struct vs_use_batch b;

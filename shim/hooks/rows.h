@@ -57,6 +57,8 @@ static inline struct vs_box vs_rows_box(const CUDA_MEMCPY3D *c, uint64_t begin, 
                                         size_t height)
 {
     begin = begin != 0 ? begin + before : 0;
+    /* Dense rows are one, unless addresses in them may begin at odd bytes, for which box.c has to know them.
+     */
     if (pitch == c->WidthInBytes && pitch % sizeof(uint32_t) == 0 && (c->Depth == 1 || height == c->Height))
         return VS_BOX_FLAT(begin, c->WidthInBytes * c->Height * c->Depth);
     return (struct vs_box){begin, c->WidthInBytes, c->Height, c->Depth, pitch, height};

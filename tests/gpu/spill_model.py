@@ -1,5 +1,5 @@
-"""spill_model.py SHAPE STEPS [NAME=VALUE...] - a job for spill.py. It prints a line of JSON for each step: the loss to the bit, the time, what PyTorch's allocator
-held, and what else of the device was in use; what the arena holds idle counts as free.
+"""spill_model.py SHAPE STEPS [NAME=VALUE...] - a job for spill.py. It prints a line of JSON for each step: the loss to the bit, the time, what
+PyTorch's allocator held, and what else of the device was in use. What the arena holds idle counts as free.
 
     llama    park_model.py's, with fewer tokens or its arguments
     vit      a vision transformer, SGD with momentum, gradients clipped

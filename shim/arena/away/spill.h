@@ -18,8 +18,8 @@
 bool vs_spill_on(void);
 /* What of a device of TOTAL bytes the arena leaves to small blocks and the driver. */
 uint64_t vs_spill_headroom(uint64_t total);
-/* ... how large a chunk may be: a mapping takes the driver as long whatever its size, and blocks lend only
- * the chunks that are all theirs.  0: as the driver has it. */
+/* How large a chunk of a device of TOTAL bytes may be; 0: the driver's granularity.  Large ones are mapped as
+ * quickly as small ones, but a block lends only the chunks that are all its own. */
 uint64_t vs_spill_chunk(uint64_t total);
 
 /* Others go so that W, which is parked, can come back: as many as lie idle too few; or as it could not, as
